@@ -1,0 +1,149 @@
+"""Scalar expressions: the user's own Spark SQL text, with holes where it reads a column.
+
+We never regenerate an expression: Spark evaluates the slice of text the user wrote. What the engine needs to know is
+which columns it reads (the holes), its type (from Spark's analyzer) and whether it is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A hole: the value of a column of the operator's own input."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A hole: the value of a column of the enclosing query's current row. Exists only above `lower/`."""
+
+    name: str
+
+
+Part = str | Ref | Outer
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """The two sides of a conjunct `left = right`, or `left <=> right` where NULL equals NULL."""
+
+    left: Expression
+    right: Expression
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Spark SQL text with holes. `text` pieces hold no comments, so an expression may stand on one line."""
+
+    parts: tuple[Part, ...]
+    type: str
+    deterministic: bool = True
+    equality: Equality | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the input columns read."""
+        return frozenset(part.name for part in self.parts if isinstance(part, Ref))
+
+    @property
+    def outer_columns(self) -> frozenset[str]:
+        """Names of the enclosing query's columns read."""
+        return frozenset(part.name for part in self.parts if isinstance(part, Outer))
+
+    @property
+    def is_column(self) -> bool:
+        """True for a bare column of the input, which needs no parentheses and no evaluation."""
+        return len(self.parts) == 1 and isinstance(self.parts[0], Ref)
+
+    def text(self, hole: Callable[[Ref | Outer], str]) -> str:
+        """The expression as text, each hole filled in by `hole`."""
+        return "".join(part if isinstance(part, str) else hole(part) for part in self.parts)
+
+    def substitute(self, values: Mapping[str, Expression]) -> Expression:
+        """Replace input columns by expressions; columns not in `values` stay."""
+        return self._replace_holes(lambda part: values.get(part.name) if isinstance(part, Ref) else None)
+
+    def bind_outer(self, values: Mapping[str, Expression]) -> Expression:
+        """Replace the enclosing query's columns by expressions; those not in `values` stay."""
+        return self._replace_holes(lambda part: values.get(part.name) if isinstance(part, Outer) else None)
+
+    def _replace_holes(self, value_of: Callable[[Ref | Outer], Expression | None]) -> Expression:
+        parts: list[Part] = []
+        deterministic = self.deterministic
+        for part in self.parts:
+            value = None if isinstance(part, str) else value_of(part)
+            if value is None:
+                parts.append(part)
+                continue
+            parts.extend(value.parts if len(value.parts) == 1 else ("(", *value.parts, ")"))
+            deterministic = deterministic and value.deterministic
+        equality = self.equality and Equality(
+            self.equality.left._replace_holes(value_of),
+            self.equality.right._replace_holes(value_of),
+            self.equality.null_safe,
+        )
+        return replace(self, parts=_join_text(parts), deterministic=deterministic, equality=equality)
+
+    def __str__(self) -> str:
+        return self.text(lambda hole: hole.name if isinstance(hole, Ref) else f"outer.{hole.name}")
+
+
+def column(name: str, type: str) -> Expression:
+    """A bare column."""
+    return Expression((Ref(name),), type)
+
+
+def expression(template: str, type: str, *arguments: Expression | str) -> Expression:
+    """Build an expression of our own: each `{}` of the template takes an expression (parenthesised) or plain text.
+
+    >>> str(expression("coalesce({}, 0)", "bigint", column("n", "bigint")))
+    'coalesce(n, 0)'
+    """
+    pieces = template.split("{}")
+    if len(pieces) != len(arguments) + 1:
+        raise ValueError(f"{template!r} has {len(pieces) - 1} holes, {len(arguments)} arguments were given")
+    parts: list[Part] = [pieces[0]]
+    deterministic = True
+    for argument, piece in zip(arguments, pieces[1:], strict=True):
+        if isinstance(argument, str):
+            parts.append(argument)
+        else:
+            parts.extend(argument.parts if len(argument.parts) == 1 else ("(", *argument.parts, ")"))
+            deterministic = deterministic and argument.deterministic
+        parts.append(piece)
+    return Expression(_join_text(parts), type, deterministic)
+
+
+def equals(left: Expression, right: Expression, null_safe: bool = False) -> Expression:
+    """The conjunct `left = right` (or `<=>`), known to be an equality."""
+    built = expression("{} <=> {}" if null_safe else "{} = {}", "boolean", left, right)
+    return replace(built, equality=Equality(left, right, null_safe))
+
+
+def negated(operand: Expression) -> Expression:
+    """`NOT operand`."""
+    return expression("NOT {}", "boolean", operand)
+
+
+def is_negated_column(candidate: Expression) -> str | None:
+    """The column's name if the expression is `NOT column`, as built by `negated`."""
+    match candidate.parts:
+        case ("NOT ", Ref(name)):
+            return name
+    return None
+
+
+def _join_text(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Merge neighbouring pieces of text and drop empty ones, so that equal expressions are equal values."""
+    joined: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return tuple(joined)

@@ -1,0 +1,40 @@
+"""Walks over plans. Plans are DAGs, so every walk visits an operator once and keeps what it made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+from anabranch.algebra.relation import LEAVES, Relation, iterate
+
+
+def with_children(relation: Relation, children: dict[Relation, Relation]) -> Relation:
+    """The same operator over other inputs; inputs not in `children` stay."""
+    changed: dict[str, object] = {}
+    for field in fields(relation):  # type: ignore[arg-type]
+        value = getattr(relation, field.name)
+        if isinstance(value, Relation):
+            changed[field.name] = children.get(value, value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
+            changed[field.name] = tuple(children.get(item, item) for item in value)
+    if all(changed[name] is getattr(relation, name) or changed[name] == getattr(relation, name) for name in changed):
+        return relation
+    return replace(relation, **changed)  # type: ignore[type-var]
+
+
+def transform(root: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
+    """Rebuild the plan bottom-up: `rewrite` sees each operator once, its inputs already rewritten."""
+    done: dict[Relation, Relation] = {}
+    for relation in iterate(root):
+        done[relation] = rewrite(with_children(relation, {child: done[child] for child in relation.children}))
+    return done[root]
+
+
+def leaves(root: Relation) -> tuple[Relation, ...]:
+    """The leaves of the plan, once each."""
+    return tuple(each for each in iterate(root) if isinstance(each, LEAVES))
+
+
+def size(root: Relation) -> int:
+    """The number of operators, a shared one counted once."""
+    return sum(1 for _ in iterate(root))

@@ -1,0 +1,50 @@
+"""Every public error: a stable code, a message (a fact), a detail (what was given, what exists), a hint (what to do)."""
+
+from __future__ import annotations
+
+
+class AnabranchError(Exception):
+    """Base of all errors of this package."""
+
+    def __init__(self, code: str, message: str, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [f"[{self.code}] {self.message}"]
+        if self.detail:
+            lines.append(self.detail)
+        if self.hint:
+            lines.append(f"Hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class QueryError(AnabranchError):
+    """A query or statement that cannot be understood or is declined."""
+
+
+class NotFoundError(AnabranchError):
+    """A name that does not exist; the detail lists what does."""
+
+
+class StateError(AnabranchError):
+    """A request that does not fit the state of the lake: it exists already, others read it, it is paused."""
+
+
+class ConflictError(AnabranchError):
+    """Somebody else changed what this commit relies on. Doing it again may succeed."""
+
+
+class StorageError(AnabranchError):
+    """The lake cannot be opened, read or written."""
+
+
+class RefreshError(AnabranchError):
+    """A refresh failed; the node stays as it was."""
+
+
+class SettingError(AnabranchError):
+    """A setting, schedule or argument that is not understood."""

@@ -1,0 +1,227 @@
+"""What the engine asks of a lake. The engine above knows only this page; `ducklake.py` is one answer to it.
+
+A lake has numbered snapshots that cover all its tables, exact changes between any two of them, and one atomic commit
+over many tables. A commit is data: actions, plus requirements that are checked inside the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from anabranch.algebra.relation import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+WEIGHT = "__ab_weight"
+ROWID = "__ab_rowid"
+MAIN = "main"
+STATE = "anabranch_state"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Version:
+    """A snapshot number."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """A table at one snapshot. `id` stays the same through renames and is new after drop and create."""
+
+    id: str
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    field_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewInfo:
+    """A view at one snapshot: a stream table's visible face, or one made by a user."""
+
+    schema: str
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """One commit of the lake."""
+
+    version: Version
+    committed_at: str
+    author: str | None
+    message: str | None
+
+
+# ---- a commit, as data
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table by schema and name, for tables that the same commit creates."""
+
+    schema: str
+    name: str
+
+
+TableKey = str | TableName
+"""A table: its id, or its name where the commit itself creates it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    name: TableName
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    table: str
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    table: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    table: str
+    name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """A view over the columns of one table, `visible` naming a BOOLEAN column that hides rows where it is false."""
+
+    name: TableName
+    table: TableName
+    columns: tuple[str, ...]
+    visible: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    name: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFiles:
+    """Parquet files written by executors into the lake's staging folder, ready to be registered."""
+
+    paths: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """Rows out and in. Every rowid must be there, once; `inserts` carries the table's columns by name."""
+
+    table: TableKey
+    deletes: pa.Array | None = None
+    inserts: tuple[pa.Table | StagedFiles, ...] = ()
+
+
+Action = CreateTable | DropTable | AddColumn | DropColumn | RenameColumn | CreateView | DropView | Write
+
+
+@dataclass(frozen=True, slots=True)
+class TableUnchanged:
+    """No snapshot after `since`, compaction aside, touched the table's rows or schema."""
+
+    table: str
+    since: Version
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIs:
+    """The document holds exactly this text (None: it does not exist)."""
+
+    key: str
+    value: str | None
+
+
+Requirement = TableUnchanged | DocumentIs
+
+
+@dataclass(frozen=True)
+class Commit:
+    """All or nothing: actions in order, documents put (None removes), history rows appended."""
+
+    actions: tuple[Action, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    documents: Mapping[str, str | None] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+    message: str = ""
+
+
+class Store(Protocol):
+    """A versioned lake. Reads are lazy DataFrames; metadata calls start no Spark job and cost milliseconds."""
+
+    def head(self) -> Version:
+        """The newest snapshot."""
+
+    def snapshots(self) -> list[SnapshotInfo]:
+        """All kept snapshots, oldest first."""
+
+    def tables(self, at: Version) -> dict[str, TableInfo]:
+        """Tables by id at a snapshot, every schema, ours included."""
+
+    def views(self, at: Version) -> list[ViewInfo]:
+        """Views at a snapshot."""
+
+    def version_of(self, table: str, at: Version) -> Version:
+        """The last snapshot up to `at` that changed the table's rows or schema. Compaction is not a change."""
+
+    def row_count(self, table: str, at: Version) -> int:
+        """Rows of the table, from metadata."""
+
+    def change_size(self, table: str, since: Version, upto: Version) -> int:
+        """An upper bound on the rows of the change, from metadata."""
+
+    def can_read(self, table: str, at: Version) -> bool:
+        """Whether that snapshot of the table is still kept."""
+
+    def read(self, table: str, at: Version, rowid: bool = False) -> DataFrame:
+        """The table's rows; with `rowid`, the column ROWID as well, which deletes name."""
+
+    def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
+        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
+
+    def stage(self, rows: DataFrame, columns: tuple[Column, ...]) -> StagedFiles:
+        """Let executors write the rows as Parquet files that a commit can register."""
+
+    def documents(self, prefix: str = "") -> dict[str, str]:
+        """Documents whose key starts with `prefix`, at the newest snapshot."""
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """History rows, newest first."""
+
+    def commit(self, commit: Commit) -> Version:
+        """Check the requirements and apply everything as one snapshot, or raise and change nothing."""
+
+    def compact(self) -> None:
+        """Merge small files and rewrite those with many deletes."""
+
+    def expire(self, older_than: float, keep: frozenset[Version]) -> int:
+        """Drop snapshots older than so many seconds, except those needed to read `keep`; returns how many."""
+
+    def close(self) -> None:
+        """Let go of the catalog."""
