@@ -1,4 +1,4 @@
-"""Every public error: a stable code, a message (a fact), a detail (what was given, what exists), a hint (what to do)."""
+"""Every public error: a stable code, a message (a fact), a detail (what is given and what exists), a hint."""
 
 from __future__ import annotations
 
