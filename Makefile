@@ -1,0 +1,43 @@
+# One command each; `make help` lists them. Everything sets itself up.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint soak bench bench-operators lock clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(READY)  ## make .venv with everything in it (fast when nothing changed)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name another with: make PYTHON=python3.12 setup")'
+	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $(READY)
+
+demo: setup  ## the sales example: two stream tables, changes, a refresh, a check from scratch
+	$(RUN)/anabranch demo
+
+lint: setup  ## ruff and mypy
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+test: lint  ## lint and all tests but the long ones
+	$(RUN)/python -m pytest -m "not soak and not bench" --durations=15
+
+soak: setup  ## the long tests: more seeds, more kills
+	$(RUN)/python -m pytest -m soak --durations=15
+
+bench: setup  ## differential against full on a million rows
+	$(RUN)/python -m benchmarks.group_by
+
+lock: setup  ## pin every dependency anew from pyproject.toml
+	$(RUN)/python -m pip install --quiet uv
+	$(RUN)/uv pip compile --quiet --no-header --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
