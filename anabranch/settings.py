@@ -73,7 +73,7 @@ def seconds(text: str) -> float:
 
 
 class Settings(Mapping[str, Value]):
-    """Values by name. A value given to `connect` wins over the environment, that over the lake's, that over the default."""
+    """Values by name: what `connect` was given wins over the environment, that over the lake, that over the default."""
 
     def __init__(self, given: Mapping[str, object], stored: Mapping[str, str]) -> None:
         self._values: dict[str, Value] = {}

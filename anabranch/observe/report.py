@@ -1,0 +1,79 @@
+"""What a tick did, as values that print well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from html import escape
+
+
+class Action(StrEnum):
+    """What was done with a node in a tick."""
+
+    NO_DATA = "NO_DATA"
+    DIFFERENTIAL = "DIFFERENTIAL"
+    FULL = "FULL"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node in one tick. `reason` starts with a stable code word."""
+
+    name: str
+    action: Action
+    reason: str
+    fused: bool = False
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    seconds: float = 0.0
+    error: Mapping[str, str] | None = None
+
+    def __str__(self) -> str:
+        changed = f"+{self.rows_inserted} -{self.rows_deleted}" if self.rows_inserted or self.rows_deleted else ""
+        hint = f"  {self.error['message']}" if self.error else ""
+        return f"{self.name}: {self.action} {changed} {self.seconds * 1000:.0f} ms  {self.reason}{hint}"
+
+
+@dataclass(frozen=True)
+class Report(Mapping[str, NodeReport]):
+    """One tick: `snapshot` is the lake's newest afterwards; `report[name]` is a node's share."""
+
+    snapshot: int
+    seconds: float
+    spark_jobs: int | None
+    nodes: Mapping[str, NodeReport] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> NodeReport:
+        folded = {each.lower(): report for each, report in self.nodes.items()}
+        if name.lower() not in folded:
+            raise KeyError(f"{name!r} took no part in this tick; these did: {', '.join(self.nodes) or 'none'}")
+        return folded[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        jobs = "" if self.spark_jobs is None else f", {self.spark_jobs} Spark jobs"
+        head = f"snapshot {self.snapshot}, {self.seconds:.2f} s{jobs}"
+        return "\n".join([head, *(f"  {each}" for each in self.nodes.values())])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{escape(str(value))}</td>"
+                for value in (each.name, each.action, each.reason, each.rows_inserted, each.rows_deleted, each.seconds)
+            )
+            + "</tr>"
+            for each in self.nodes.values()
+        )
+        names = ("table", "action", "reason", "inserted", "deleted", "seconds")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>snapshot {self.snapshot}, {self.seconds:.2f} s</p><table><tr>{head}</tr>{cells}</table>"
