@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
+
+from anabranch.errors import SettingError
 
 LOCAL_SETTINGS = {
     "spark.master": "local[*]",
@@ -18,13 +26,80 @@ LOCAL_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
 }
+OLDEST_JAVA = 17
+INSTALL_JAVA = (
+    "Install it with `apt-get install openjdk-17-jre-headless` (Debian, Ubuntu), "
+    "`dnf install java-17-openjdk-headless` (Fedora, RHEL) or `brew install openjdk@17` (macOS), "
+    "and set JAVA_HOME if it is not on the PATH."
+)
 
 
-def local_session() -> SparkSession:
+def local_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session in this process, with settings for small and medium inputs on few cores."""
+    check_java()
     builder = SparkSession.builder
-    for key, value in LOCAL_SETTINGS.items():
+    for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session of our own beside the user's, with these settings: neither sees the other's settings and views."""
+    session = spark.cloneSession() if is_remote(spark) else spark.newSession()  # type: ignore[attr-defined]
+    configure(session, settings)
+    return session
+
+
+def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set what a definition asks for (time zone, ANSI, case sensitivity ...) in a session of ours."""
+    for key, value in settings.items():
+        session.conf.set(key, value)
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether the session speaks to a server over Spark Connect, where there are no jobs or JVM to look at."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def check_java() -> None:
+    """Raise JAVA_MISSING, with the command that installs it, unless Spark will find Java 17 or newer."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    where = f"JAVA_HOME is {home!r}" if home else "JAVA_HOME is not set and there is no `java` on the PATH"
+    if java is None or not os.access(java, os.X_OK):
+        raise SettingError("JAVA_MISSING", f"Java {OLDEST_JAVA} or newer was not found", f"{where}.", INSTALL_JAVA)
+    version = _java_version(java)
+    if version is None:
+        raise SettingError(
+            "JAVA_MISSING", "Java was found but does not start", f"`{java} -version` fails.", INSTALL_JAVA
+        )
+    if version < OLDEST_JAVA:
+        detail = f"`{java}` is Java {version}."
+        raise SettingError("JAVA_MISSING", f"Java {OLDEST_JAVA} or newer is needed", detail, INSTALL_JAVA)
+
+
+def _java_version(java: str) -> int | None:
+    """The major version: 8 of `1.8.0_402`, 17 of `17.0.15`."""
+    home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+    text = _release_file(home) or _version_output(java)
+    found = re.search(r'"(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None
+
+
+def _release_file(home: str) -> str:
+    """What the installation says of itself: reading it takes no time, starting a JVM does."""
+    try:
+        with open(os.path.join(home, "release"), encoding="utf-8") as release:
+            found = re.search(r"^JAVA_VERSION=(.*)$", release.read(), re.MULTILINE)
+            return found.group(1) if found else ""
+    except OSError:
+        return ""
+
+
+def _version_output(java: str) -> str:
+    try:
+        return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return ""
