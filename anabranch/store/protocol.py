@@ -6,7 +6,7 @@ over many tables. A commit is data: actions, plus requirements that are checked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -160,6 +160,9 @@ class DocumentIs:
 
 Requirement = TableUnchanged | DocumentIs
 
+Document = str | Callable[[Version], str] | None
+"""A document's text; a function of the snapshot that the commit makes, where it tells that number; None removes it."""
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -167,7 +170,7 @@ class Commit:
 
     actions: tuple[Action, ...] = ()
     requirements: tuple[Requirement, ...] = ()
-    documents: Mapping[str, str | None] = field(default_factory=dict)
+    documents: Mapping[str, Document] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     message: str = ""
 
@@ -208,8 +211,8 @@ class Store(Protocol):
     def stage(self, rows: DataFrame, columns: tuple[Column, ...]) -> StagedFiles:
         """Let executors write the rows as Parquet files that a commit can register."""
 
-    def documents(self, prefix: str = "") -> dict[str, str]:
-        """Documents whose key starts with `prefix`, at the newest snapshot."""
+    def documents(self, prefix: str = "", at: Version | None = None) -> dict[str, str]:
+        """Documents whose key starts with `prefix`, at a snapshot; the newest if none is given."""
 
     def history(self, limit: int | None = None) -> pa.Table:
         """History rows, newest first."""
