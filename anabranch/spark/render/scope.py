@@ -1,0 +1,166 @@
+"""What is known while one text is written: aliases, views, the WITH list, how often each sub-plan is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from anabranch.algebra.relation import Change, Column, Fixpoint, Recursion, Relation
+from anabranch.spark.quote import quoted
+from anabranch.spark.render.block import Block, Cell, Query, Shape, Weight
+from anabranch.spark.render.weights import consolidated
+from anabranch.store.protocol import WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A relation whose rows are in a view; a Z-set's view has the column `__ab_weight`, too."""
+
+    view: str
+    weighted: bool = False
+
+
+Names = Mapping[Relation, str | Bound]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A query in Spark SQL; a Z-set has the column `__ab_weight` after the others."""
+
+    sql: str
+    weighted: bool
+    columns: tuple[Column, ...]
+
+
+class Scope:
+    """Hands out sub-plans as blocks to build on. A sub-plan read twice, or finished, becomes an entry of WITH."""
+
+    def __init__(self, root: Relation, names: Names, broadcast_keys: bool) -> None:
+        self.root = root
+        self.broadcast_keys = broadcast_keys
+        self.shapes: dict[Relation, Shape] = {}
+        self.entries: list[tuple[str, str]] = []
+        self.recursive = False
+        self._names = names
+        self._views = {_bound(relation, name).view.lower() for relation, name in names.items()}
+        self._entry_of: dict[Relation, str] = {}
+        self._recursions: dict[str, str] = {}
+        self._aliases = 0
+        self._entry_numbers = 0
+        self._uses: Counter[Relation] = Counter(child for relation in self.unbound() for child in relation.children)
+
+    def is_bound(self, relation: Relation) -> bool:
+        return relation in self._names
+
+    def unbound(self) -> Iterator[Relation]:
+        """Every operator that has no view once, inputs before their readers."""
+        seen: set[Relation] = set()
+        stack: list[tuple[Relation, bool]] = [(self.root, False)]
+        while stack:
+            relation, expanded = stack.pop()
+            if expanded:
+                yield relation
+            elif relation not in seen and not self.is_bound(relation):
+                seen.add(relation)
+                stack.append((relation, True))
+                stack.extend((child, False) for child in reversed(relation.children))
+
+    def alias(self) -> str:
+        self._aliases += 1
+        return f"__{self._aliases - 1}"
+
+    def open(self, relation: Relation) -> Block:
+        """The sub-plan as a block of one's own."""
+        if self.is_bound(relation):
+            bound = _bound(relation, self._names[relation])
+            return self._read(quoted(bound.view), relation.names, bound.weighted)
+        if isinstance(relation, Recursion):
+            return self.read_recursion(relation, recursive=True)
+        shape = self.shapes[relation]
+        if self._uses[relation] <= 1:
+            return shape if isinstance(shape, Block) else self.close(shape, relation.names)
+        if shape.recursive:
+            return self.close(shape, relation.names)
+        if relation not in self._entry_of:
+            self._entry_of[relation] = self.enter(shape.text)
+        return self._read(self._entry_of[relation], relation.names, shape.weighted)
+
+    def peek(self, relation: Relation) -> Shape:
+        """As `open`, but a union or finished query that nobody else reads stays what it is."""
+        if self.is_bound(relation) or isinstance(relation, Recursion) or self._uses[relation] > 1:
+            return self.open(relation)
+        return self.shapes[relation]
+
+    def close(self, shape: Shape, names: tuple[str, ...]) -> Block:
+        """The same rows with every column bare."""
+        if shape.recursive:  # an entry of WITH cannot read the recursion it stands beside
+            return self._read(f"({shape.text})", names, shape.weighted, recursive=True)
+        return self._read(self.enter(shape.text), names, shape.weighted)
+
+    def bare(self, relation: Relation) -> Block:
+        """The sub-plan with every column bare."""
+        block = self.open(relation)
+        return block if block.is_bare else self.close(block, relation.names)
+
+    def giving(self, relation: Relation, demand: Mapping[str, int]) -> Block:
+        """The sub-plan as a block whose cells may stand as often as `demand` says."""
+        return self.able(self.open(relation), relation, demand)
+
+    def able(self, block: Block, relation: Relation, demand: Mapping[str, int]) -> Block:
+        return block if block.can_give(demand) else self.close(block, relation.names)
+
+    def positive(self, relation: Relation) -> Block:
+        """The sub-plan as a bag, or as a Z-set with one row and a positive weight for each different row."""
+        block = self.open(relation)
+        if not block.weighted:
+            return block
+        if not block.is_bare:
+            block = self.close(block, relation.names)
+        return self.close(consolidated(block, relation.columns, only_positive=True), relation.names)
+
+    def bag(self, relation: Relation) -> Block:
+        """The sub-plan as a bag: a row of weight n stands n times; a negative weight raises NEGATIVE_WEIGHT."""
+        block = self.positive(relation)
+        if block.weight is None:
+            return block
+        copies = f"LATERAL VIEW explode(sequence(1L, {block.weight.text})) {self.alias()} AS `__ab_copy`"
+        return Block(block.cells, block.source, laterals=(copies,), recursive=block.recursive)
+
+    def enter(self, text: str) -> str:
+        """A new entry of WITH."""
+        name = self._new_entry_name()
+        self.entries.append((name, text))
+        return name
+
+    def recursion(self, name: str) -> str:
+        """The entry of WITH that holds the recursion of this name."""
+        if name not in self._recursions:
+            self._recursions[name] = self._new_entry_name()
+        return self._recursions[name]
+
+    def read_recursion(self, relation: Recursion | Fixpoint, recursive: bool) -> Block:
+        """The rows of a recursion: inside its step those of the round before, outside all of them."""
+        return self._read(self.recursion(relation.name), relation.names, weighted=False, recursive=recursive)
+
+    def _new_entry_name(self) -> str:
+        while True:
+            name = f"r{self._entry_numbers}"
+            self._entry_numbers += 1
+            if name not in self._views:
+                return name
+
+    def _read(self, source: str, names: tuple[str, ...], weighted: bool, recursive: bool = False) -> Block:
+        alias = self.alias()
+        cells = {name: Cell(f"{alias}.{quoted(name)}", bare=True, repeatable=True) for name in names}
+        weight = Weight(1, (f"{alias}.{quoted(WEIGHT)}",)) if weighted else None
+        return Block(cells, f"{source} AS {alias}", weight, alias=alias, recursive=recursive)
+
+
+def _bound(relation: Relation, name: str | Bound) -> Bound:
+    return name if isinstance(name, Bound) else Bound(name, isinstance(relation, Change))
+
+
+def as_query(block: Block, text: str, weighted: bool = False) -> Query:
+    """A finished query over the block's source."""
+    return Query(text, weighted, block.recursive)

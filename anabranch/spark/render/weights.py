@@ -1,0 +1,56 @@
+"""From weights to rows and back.
+
+    consolidate:  SELECT x, SUM(w) FROM z GROUP BY identity(x) HAVING SUM(w) <> 0
+
+Rows are told apart by byte identity; of the values that are identical, any is the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.algebra.relation import Column
+from anabranch.spark.identity import identity, needs_identity
+from anabranch.spark.render.block import Block, Query, named
+from anabranch.store.protocol import WEIGHT
+
+NEGATIVE_WEIGHT = "NEGATIVE_WEIGHT"
+
+
+def consolidated(block: Block, columns: Sequence[Column], only_positive: bool = False) -> Query:
+    """One row for each different row of a block of bare cells, with the sum of its weights, zeros dropped."""
+    total = f"SUM({block.weight.text})" if block.weight else "COUNT(*)"
+    having = f"{total} <> 0"
+    if only_positive:
+        having = f"CASE WHEN {total} < 0 THEN raise_error('{NEGATIVE_WEIGHT}') ELSE {total} > 0 END"
+    outputs, keys = grouped(block, columns, exact=True)
+    head = block.head([*outputs, named(total, WEIGHT)])
+    return Query(f"{head} {block.body}{_group_by(keys)} HAVING {having}", True, block.recursive)
+
+
+def distinct(block: Block, columns: Sequence[Column]) -> Query:
+    """Each row once, as Spark's DISTINCT compares; maps, which it refuses, by identity."""
+    if not any("map<" in each.type for each in columns):
+        outputs = [named(block.cells[each.name].text, each.name) for each in columns]
+        return Query(f"{block.head(outputs, ' DISTINCT')} {block.body}", recursive=block.recursive)
+    outputs, keys = grouped(block, columns, exact=False)
+    return Query(f"{block.head(outputs)} {block.body}{_group_by(keys)}", recursive=block.recursive)
+
+
+def grouped(block: Block, columns: Sequence[Column], exact: bool) -> tuple[list[str], list[str]]:
+    """Outputs and keys of a GROUP BY over whole rows; if not `exact`, only maps are compared by identity."""
+    outputs: list[str] = []
+    keys: list[str] = []
+    for each in columns:
+        text = block.cells[each.name].text
+        if needs_identity(each.type) and (exact or "map<" in each.type):
+            keys.append(identity(text, each.type))
+            outputs.append(named(f"any_value({text})", each.name))
+        else:
+            keys.append(text)
+            outputs.append(named(text, each.name))
+    return outputs, keys
+
+
+def _group_by(keys: Sequence[str]) -> str:
+    return f" GROUP BY {', '.join(keys)}" if keys else ""
