@@ -1,0 +1,108 @@
+"""What all of a lake's work shares: the store, the Spark session of our own, the settings, compiled programs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.compile import Program, compile_query
+from anabranch.definitions import SETTING, StreamTable
+from anabranch.pinned import Pinned, pin
+from anabranch.settings import Settings, seconds
+from anabranch.spark.analyze import SparkAnalyzer
+from anabranch.spark.run import Runner
+from anabranch.spark.session import configure, local_session, private_session
+from anabranch.sql.translate import TableBinding, ViewBinding
+from anabranch.store.ducklake import DuckLakeStore, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from anabranch.store.transaction import Transaction
+
+DEFINED_UNDER = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.storeAssignmentPolicy",
+)
+"""Settings of Spark that change what a query means: kept with each definition, and in force at each refresh."""
+
+
+@dataclass
+class Engine:
+    """One open lake."""
+
+    path: str
+    store: DuckLakeStore
+    session: SparkSession
+    settings: Settings
+    own_spark: SparkSession | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _programs: dict[tuple[str, int], Program] = field(default_factory=dict)
+    _local: threading.local = field(default_factory=threading.local)
+
+    def pin(self) -> Pinned:
+        """The lake as it is now."""
+        return pin(self.store)
+
+    def runner(self) -> Runner:
+        """A fresh place to bind rows and run plans."""
+        return Runner(self.session)
+
+    @property
+    def definition_settings(self) -> dict[str, str]:
+        """What a query defined now is to mean, always."""
+        return {key: str(self.session.conf.get(key)) for key in DEFINED_UNDER}
+
+    def under(self, definition_settings: Mapping[str, str]) -> None:
+        """Let the session mean what a definition meant."""
+        configure(self.session, definition_settings)
+
+    def compile(self, query: str, pinned: Pinned) -> Program:
+        """Compile a query over the lake's tables."""
+        return compile_query(query, lambda parts: _lookup(pinned, parts), SparkAnalyzer(self.session))
+
+    def program(self, node: StreamTable, pinned: Pinned) -> Program:
+        """A stream table's program, compiled once per definition and process."""
+        key = (node.id, node.generation)
+        if key not in self._programs:
+            self.under(node.session)
+            self._programs[key] = self.compile(node.query, pinned)
+        return self._programs[key]
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction open on this thread."""
+        return getattr(self._local, "transaction", None)
+
+    @transaction.setter
+    def transaction(self, value: Transaction | None) -> None:
+        self._local.transaction = value
+
+    def close(self) -> None:
+        self.store.close()
+        if self.own_spark is not None:
+            self.own_spark.stop()
+
+
+def open_engine(path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any]) -> Engine:
+    """Open or create the lake, in a Spark session of our own beside the user's."""
+    asked = Settings(given, {})
+    base = spark or local_session()
+    session = private_session(base, {key: str(base.conf.get(key)) for key in DEFINED_UNDER})
+    store = open_store(path, session, catalog, history_retention_seconds=seconds(asked.text("history_retention")))
+    stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
+    return Engine(path, store, session, Settings(given, stored), None if spark else base)
+
+
+def _lookup(pinned: Pinned, parts: Sequence[str]) -> TableBinding | ViewBinding | None:
+    """What a name in a query means: a user's view, a source or a stream table."""
+    name = ".".join(parts)
+    view = pinned.views.get(name.lower())
+    if view is not None:
+        return ViewBinding(view[1])
+    table = pinned.find(name)
+    return None if table is None else TableBinding(table, pinned.columns(table))

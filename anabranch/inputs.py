@@ -1,0 +1,148 @@
+"""What a tick reads: the rows that each leaf of a delta plan stands for.
+
+A leaf says before, after or change of a table; which snapshots that means depends on the node that asks (each has its
+own frontier) and on what has already moved in this tick. Naming a leaf `<table>@<since>..<upto>` says exactly that, so
+two nodes that mean the same rows share one leaf, and two that do not never do.
+
+A table that moved in this tick is not in the lake yet: its rows afterwards are the stored ones, less those deleted, plus
+those inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anabranch.algebra.relation import After, Before, Change, Relation, Stored
+from anabranch.algebra.walk import leaves, transform
+from anabranch.compile import QUERY_ITSELF
+from anabranch.definitions import NODE, StoredPart, StreamTable
+from anabranch.delta.state import PART_PREFIX
+from anabranch.pinned import Pinned
+from anabranch.spark.moved import Moved, difference, shown, zset_sum
+from anabranch.store.protocol import ROWID, WEIGHT, Store, Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Frames = dict[Relation, "Callable[[], DataFrame]"]
+
+
+@dataclass
+class TickInputs:
+    """The tables of one tick. `moved` holds, by stored table, what the tick has worked out so far."""
+
+    store: Store
+    pinned: Pinned
+    moved: dict[str, Moved] = field(default_factory=dict)
+
+    def name_leaves(self, plan: Relation, node: StreamTable, frames: Frames) -> Relation:
+        """The plan with its leaves named by version; `frames` gets, for each, how to read its rows."""
+        since = self.pinned.frontiers[node.id].inputs if node.id in self.pinned.frontiers else {}
+        named: dict[Relation, Relation] = {}
+        for leaf in leaves(plan):
+            if isinstance(leaf, Before | After | Change | Stored):
+                named[leaf], frames[named[leaf]] = self._named(leaf, node, since)
+        return transform(plan, lambda relation: named.get(relation, relation))
+
+    def _named(
+        self, leaf: Before | After | Change | Stored, node: StreamTable, since: Mapping[str, Version]
+    ) -> tuple[Relation, Callable[[], DataFrame]]:
+        match leaf:
+            case Stored(part, columns):
+                stored = _part(node, part)
+                return Stored(stored.table, columns), partial(self.stored_rows, stored)
+            case Before(table, columns):
+                start = since.get(table, self.pinned.version)
+                return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
+            case After(table, columns):
+                end = self._end(node, table)
+                return After(f"{self._key(node, table)}@{end}", columns), partial(self._after, node, table)
+            case Change(table, columns):
+                start = since.get(table, self.pinned.version)
+                span = f"{start}..{self._end(node, table)}"
+                return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+
+    def has_changed(self, node: StreamTable, table: str) -> bool:
+        """Whether an input differs from what the node last read, as far as metadata tells."""
+        since = self.pinned.frontiers[node.id].inputs.get(table)
+        if since is None:
+            return True
+        if table not in self.pinned.nodes:
+            return self.store.version_of(table, self.pinned.version) > since
+        upstream = self.pinned.nodes[table]
+        if self.pinned.frontiers[node.id].generations.get(table) != upstream.generation:
+            return True
+        moved = self.moved.get(upstream.shown.table)
+        if moved is not None and not moved.is_empty:
+            return True
+        return self.store.version_of(self.pinned.part(upstream.shown.table).id, self.pinned.version) > since
+
+    def stored_rows(self, part: StoredPart) -> DataFrame:
+        """The rows a part has stored, hidden columns and rowids included, before this tick."""
+        return self.store.read(self.pinned.part(part.table).id, self.pinned.version, rowid=True)
+
+    def _key(self, node: StreamTable, table: str) -> str:
+        return f"{node.id}/{table}" if table.startswith(PART_PREFIX) else table
+
+    def _end(self, node: StreamTable, table: str) -> str:
+        """The moment after the tick: the pin, marked where the table itself moves."""
+        part = self._shown_part(node, table)
+        return f"{self.pinned.version}+tick" if part is not None and part.table in self.moved else f"{self.pinned.version}"
+
+    def _shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
+        if table.startswith(PART_PREFIX):
+            return _part(node, table.removeprefix(PART_PREFIX))
+        return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
+
+    def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame:
+        if table.startswith(PART_PREFIX):
+            part = _part(node, table.removeprefix(PART_PREFIX))
+            return shown(self.stored_rows(part).drop(ROWID), part)
+        if table in self.pinned.nodes:
+            return self.node_rows(self.pinned.nodes[table], start)
+        return self.store.read(table, start)
+
+    def _after(self, node: StreamTable, table: str) -> DataFrame:
+        part = self._shown_part(node, table)
+        if part is None:
+            return self.store.read(table, self.pinned.version)
+        if part.table in self.moved:
+            return shown(self.moved[part.table].after(self.stored_rows(part)), part)
+        return shown(self.stored_rows(part).drop(ROWID), part)
+
+    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
+        part = self._shown_part(node, table)
+        if part is None:
+            return self.store.changes(table, start, self.pinned.version)
+        in_tick = [shown(self.moved[part.table].change(), part)] if part.table in self.moved else []
+        earlier = [] if table.startswith(PART_PREFIX) else self._change_before_the_tick(self.pinned.nodes[table], start)
+        return zset_sum([*earlier, *in_tick])
+
+    def _change_before_the_tick(self, upstream: StreamTable, start: Version) -> list[DataFrame]:
+        """What moved the table in earlier ticks, since the reader last looked."""
+        table = self.pinned.part(upstream.shown.table).id
+        if self._definition_at(upstream, start).shown.table != upstream.shown.table:
+            new = shown(self.stored_rows(upstream.shown).drop(ROWID), upstream.shown)
+            return [difference(new, self.node_rows(upstream, start))]
+        if self.store.version_of(table, self.pinned.version) <= start:
+            return []
+        return [shown(self.store.changes(table, start, self.pinned.version), upstream.shown)]
+
+    def node_rows(self, node: StreamTable, at: Version) -> DataFrame:
+        """What readers of a stream table saw at a snapshot."""
+        part = self._definition_at(node, at).shown
+        tables = self.store.tables(at).values()
+        stored = next(each for each in tables if each.name == part.table)
+        return shown(self.store.read(stored.id, at), part)
+
+    def _definition_at(self, node: StreamTable, at: Version) -> StreamTable:
+        if at == self.pinned.version:
+            return node
+        return StreamTable.from_json(self.store.documents(NODE + node.id, at)[NODE + node.id])
+
+
+def _part(node: StreamTable, name: str) -> StoredPart:
+    return next(each for each in node.parts if each.name == name)
