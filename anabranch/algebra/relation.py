@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from anabranch.algebra.expression import Expression, column
 
@@ -60,6 +60,7 @@ class Relation(metaclass=_Interned):
     __slots__ = ()
 
     if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
 
         @property
         def columns(self) -> tuple[Column, ...]: ...
@@ -72,7 +73,7 @@ class Relation(metaclass=_Interned):
     def children(self) -> tuple[Relation, ...]:
         """Direct inputs, in field order."""
         found: list[Relation] = []
-        for field in fields(self):  # type: ignore[arg-type]
+        for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Relation):
                 found.append(value)
@@ -87,7 +88,12 @@ class Relation(metaclass=_Interned):
         raise KeyError(f"column {name!r} is not among {', '.join(self.names)}")
 
 
-_operator = dataclass(frozen=True, eq=False, repr=False)
+_Operator = TypeVar("_Operator", bound=Relation)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def _operator(cls: type[_Operator]) -> type[_Operator]:
+    return dataclass(frozen=True, eq=False, repr=False)(cls)
 
 
 def _require(condition: bool, message: str) -> None:

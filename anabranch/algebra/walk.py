@@ -11,7 +11,7 @@ from anabranch.algebra.relation import LEAVES, Relation, iterate
 def with_children(relation: Relation, children: dict[Relation, Relation]) -> Relation:
     """The same operator over other inputs; inputs not in `children` stay."""
     changed: dict[str, object] = {}
-    for field in fields(relation):  # type: ignore[arg-type]
+    for field in fields(relation):
         value = getattr(relation, field.name)
         if isinstance(value, Relation):
             changed[field.name] = children.get(value, value)
@@ -19,7 +19,7 @@ def with_children(relation: Relation, children: dict[Relation, Relation]) -> Rel
             changed[field.name] = tuple(children.get(item, item) for item in value)
     if all(changed[name] is getattr(relation, name) or changed[name] == getattr(relation, name) for name in changed):
         return relation
-    return replace(relation, **changed)  # type: ignore[type-var]
+    return replace(relation, **changed)
 
 
 def transform(root: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
