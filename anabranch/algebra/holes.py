@@ -20,7 +20,7 @@ from anabranch.algebra.relation import (
 
 def expressions(relation: Relation) -> Iterator[Expression]:
     """Every expression of this operator (not of its inputs)."""
-    for field in fields(relation):  # type: ignore[arg-type]
+    for field in fields(relation):
         yield from _expressions_in(getattr(relation, field.name))
 
 
@@ -38,12 +38,12 @@ def _expressions_in(value: Any) -> Iterator[Expression]:
 def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
     """The same operator with every expression of its own changed."""
     changed: dict[str, Any] = {}
-    for field in fields(relation):  # type: ignore[arg-type]
+    for field in fields(relation):
         value = getattr(relation, field.name)
         mapped = _map_value(value, change)
         if mapped is not value:
             changed[field.name] = mapped
-    return replace(relation, **changed) if changed else relation  # type: ignore[type-var]
+    return replace(relation, **changed) if changed else relation
 
 
 def _map_value(value: Any, change: Callable[[Expression], Expression]) -> Any:
