@@ -58,7 +58,10 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two inputs that do not agree on one table: `values` names what each input reflects, None for nothing of it."""
+    """Two inputs that do not agree on one table: `values` names what each input reflects, None for nothing of it.
+
+    `kind` says what the table is: a source, a node, the clock; or `missing`, an input that was never refreshed.
+    """
 
     kind: str
     table: str
@@ -66,6 +69,8 @@ class Disagreement:
 
     def text(self, names: Mapping[str, str]) -> str:
         """For people: which input reflects what."""
+        if self.kind == "missing":
+            return f'"{names.get(self.table, self.table)}" was never refreshed'
         noun = {"source": "version", "node": "definition", "clock": "time"}[self.kind]
         parts = [f'"{names.get(each, each)}" reflects {f"{noun} {at}" if at else "none"}' for each, at in self.values]
         return f'of "{names.get(self.table, self.table)}", ' + " and ".join(parts)
