@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from anabranch.errors import StateError
-from anabranch.graph.frontier import Frontier
+from anabranch.graph.frontier import CLOCK, Frontier
 from anabranch.schedule.decide import Action, Decision, after_failures, decide
 from anabranch.schedule.plan import plan_alter, plan_creation
 from anabranch.schedule.schedules import MANUAL, parse_schedule
@@ -41,6 +41,13 @@ class Content:
 
     def versions(self, table: str) -> set[object]:
         return {value for name, value in self.facts if name == table}
+
+    def version(self, source: str) -> str:
+        """The one version of a source, as text that sorts; of the clock, the finest reading."""
+        found = [value for name, value in self.facts if name.split()[0] == source]
+        if source == CLOCK:
+            return max(map(str, found), key=len, default="")
+        return f"{found[0].number:09d}" if found else ""
 
 
 def reachable(inputs: dict[str, tuple[str, ...]], end: str, without: str | None = None) -> set[str]:
@@ -202,25 +209,27 @@ class World:
         assert target.inputs.keys() == set(node.inputs)
 
     def check_groups(self, before: dict[str, Content], failed: set[str], altered: str | None) -> None:
-        """Promise 2(c)."""
-        described = tuple((node.id, node.inputs) for node in self.nodes.values())
-        for convergence, source, between in shared_parts(described):
-            if self.nodes[convergence].consistency is not Consistency.ATOMIC or source in self.nodes:
+        """Promise 2(c): where one moved on a shared source, no free one is left behind it.
+
+        Free is a node that is neither held nor computed from a held one. One that is may move as well, as far as the
+        held one has come: never past a free one.
+        """
+        for convergence, source, between in shared_parts(self.described()):
+            if self.nodes[convergence].consistency is not Consistency.ATOMIC or self.nodes[convergence].immediate:
                 continue
             group = {node for node in (*between, convergence) if not self.nodes[node].immediate}
-            if self.nodes[convergence].immediate:
-                continue
-            arrived = {
-                version
-                for node in group
-                if node in before and before[node].versions(source) != self.contents[node].versions(source)
-                for version in self.contents[node].versions(source)
-            }
-            for node in group if arrived else ():
-                if not self.held_below((node,), failed, but=altered):
-                    assert self.contents[node].versions(source) == arrived, (
+            moved = {n for n in group if n in before and before[n].version(source) != self.contents[n].version(source)}
+            free = {node for node in group if not self.held_below((node,), failed, but=altered)} if moved else set()
+            for node in free:
+                for other in moved:
+                    here, there = self.contents[node].version(source), self.contents[other].version(source)
+                    arrived = here.startswith(there) or there.startswith(here) if source == CLOCK else here == there
+                    assert arrived or (other not in free and here > there), (
                         f"{node} left behind on {source} in the group of {convergence}"
                     )
+
+    def described(self) -> Inputs:
+        return tuple((n.id, (*n.inputs, CLOCK) if n.clock else n.inputs) for n in self.nodes.values())
 
     def held_below(self, tables: tuple[str, ...], failed: set[str] = frozenset(), but: str | None = None) -> set[str]:
         """Held or failed nodes among these and everything they are computed from."""
@@ -257,10 +266,9 @@ class World:
         return seconds is not None and node.refreshed_at + timedelta(seconds=seconds) <= self.now
 
     def in_slow_group(self, node: str) -> bool:
-        described = tuple((each.id, each.inputs) for each in self.nodes.values())
         return any(
             self.nodes[convergence].group_schedule is GroupSchedule.SLOWEST and node in (*between, convergence)
-            for convergence, _, between in shared_parts(described)
+            for convergence, _, between in shared_parts(self.described())
         )
 
 
