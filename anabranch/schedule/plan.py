@@ -35,7 +35,7 @@ def plan_alter(state: GraphState, altered: NodeState, pin: Pin, now: datetime) -
     state = state.with_node(replace(altered, must_refresh="QUERY_CHANGED"))
     situation = _situation(state, pin, now, altered.id)
     moving = {altered.id} | state.shape.graph.descendants(altered.id)
-    situation = replace(situation, forced=frozenset(moving))
+    situation = replace(situation, forced=frozenset(moving), always=frozenset({altered.id}))
     settlement = settle(situation, moving)
     _refuse_if_waiting(situation, settlement, altered)
     return decisions_of(situation, settlement, moving)

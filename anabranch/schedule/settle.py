@@ -24,13 +24,18 @@ from anabranch.store.protocol import Version
 
 @dataclass(frozen=True)
 class Situation:
-    """A tick to be settled: who may move, and whose being due is enough for a group although others are not."""
+    """A tick to be settled: who may move, and who becomes due by itself.
+
+    `forced` nodes move their group although others of it are not due. `always` is the node whose new definition makes
+    the tick: nothing is settled without it.
+    """
 
     state: GraphState
     pin: Pin
     unheld: frozenset[str]
     self_moving: frozenset[str]
     forced: frozenset[str] = frozenset()
+    always: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -65,7 +70,7 @@ def _hopeless(
         if node in wanted:
             alone = _attempt(situation, frozenset({node}), given_up.keys())
             if node in alone.waits:
-                found[node] = alone.waits[node]
+                found[node] = attempt.waits[node]
     return found or attempt.waits
 
 
@@ -73,14 +78,10 @@ def _attempt(situation: Situation, due: frozenset[str], given_up: Set[str]) -> S
     result = Settlement()
     growth = _Growth(situation, result, given_up)
     state = situation.state
-    for node in state.nodes.values():
-        if node.immediate:
-            growth.add(node.id, None)
-    for node_id in sorted(due, key=state.shape.graph.position.__getitem__):
-        if _starts(situation, node_id, due, given_up):
-            growth.add(node_id, None)
-        else:
-            result.waits_for_group.add(node_id)
+    starting = {node for node in due if _starts(situation, node, due, given_up)}
+    result.waits_for_group |= due - starting
+    starting |= situation.always | {node.id for node in state.nodes.values() if node.immediate}
+    growth.add(sorted(starting, key=state.shape.graph.position.__getitem__), None)
     asked: set[str] = set()
     while True:
         walk(situation, result)
@@ -124,29 +125,30 @@ class _Growth:
         self._shape = situation.state.shape
         self._closed_groups: set[int] = set()
 
-    def add(self, node: str, pulled_by: str | None) -> None:
-        """A mover, and the unheld nodes of every atomic group that it, or one added with it, is in."""
-        open_ = [(node, pulled_by)]
+    def add(self, nodes: Iterable[str], pulled_by: str | None) -> None:
+        """Movers, and the unheld nodes of every atomic group that they, or those added with them, are in."""
+        moving = self._result.pulled_by
+        open_ = [(node, pulled_by) for node in nodes if node in self._movable and node not in moving]
+        moving.update(open_)
         while open_:
-            each, by = open_.pop()
-            if each in self._result.pulled_by or each not in self._movable:
-                continue
-            self._result.pulled_by[each] = by
-            for index in self._shape.atomic_groups_of.get(each, ()):
-                if index not in self._closed_groups:
-                    self._closed_groups.add(index)
-                    open_.extend((other, each) for other in reversed(self._shape.groups[index].nodes))
+            node, _ = open_.pop(0)
+            for index in self._shape.atomic_groups_of.get(node, ()):
+                if index in self._closed_groups:
+                    continue
+                self._closed_groups.add(index)
+                group = self._shape.groups[index].nodes
+                along = [(other, node) for other in group if other in self._movable and other not in moving]
+                moving.update(along)
+                open_.extend(along)
 
     def pull_for(self, convergence: str, disagreement: Disagreement) -> None:
         """Everything between the splits and a convergence whose inputs disagree."""
         group = self._shape.group_at.get(convergence)
-        for node in group.nodes if group else ():
-            self.add(node, convergence)
+        self.add(group.nodes if group else (), convergence)
         if disagreement.kind == "node":
             graph = self._shape.graph
             between = graph.descendants(disagreement.table) & graph.ancestors(convergence)
-            for node in sorted(between, key=graph.position.__getitem__):
-                self.add(node, convergence)
+            self.add(sorted(between, key=graph.position.__getitem__), convergence)
 
 
 def walk(situation: Situation, result: Settlement) -> None:
