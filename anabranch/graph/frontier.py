@@ -19,6 +19,8 @@ from anabranch.store.protocol import Version
 CLOCK = "clock"
 """Time as a source: the id under which graphs and texts know it."""
 
+DATE_LENGTH = len("2026-05-01")
+
 THIS_COMMIT = Version(-1)
 """An input that moved in the very commit that stores the frontier: its number comes later (`settled_at`)."""
 
@@ -144,11 +146,11 @@ def _first_difference(kind: str, maps: Mapping[str, Mapping[str, object]]) -> Di
 
 
 def _clocks_differ(frontiers: Mapping[str, Frontier]) -> Disagreement | None:
-    """A date agrees with every instant of that day."""
+    """A date agrees with every instant of that day, an instant only with itself."""
     clocks = [(each, frontier.clock) for each, frontier in frontiers.items() if frontier.clock is not None]
     for each, clock in clocks:
         for other, finer in clocks:
-            if len(clock) <= len(finer) and not finer.startswith(clock):
+            if len(clock) <= len(finer) and clock != (finer[:DATE_LENGTH] if len(clock) == DATE_LENGTH else finer):
                 return Disagreement("clock", CLOCK, ((each, clock), (other, finer)))
     return None
 

@@ -122,6 +122,7 @@ class _Growth:
     def __init__(self, situation: Situation, result: Settlement, given_up: Set[str]) -> None:
         self._movable = situation.unheld - given_up
         self._result = result
+        self._nodes = situation.state.nodes
         self._shape = situation.state.shape
         self._closed_groups: set[int] = set()
 
@@ -142,13 +143,28 @@ class _Growth:
                 open_.extend(along)
 
     def pull_for(self, convergence: str, disagreement: Disagreement) -> None:
-        """Everything between the splits and a convergence whose inputs disagree."""
+        """Everything between the splits and a convergence whose inputs disagree, and what reflects old definitions."""
         group = self._shape.group_at.get(convergence)
         self.add(group.nodes if group else (), convergence)
-        if disagreement.kind == "node":
-            graph = self._shape.graph
-            between = graph.descendants(disagreement.table) & graph.ancestors(convergence)
-            self.add(sorted(between, key=graph.position.__getitem__), convergence)
+        graph = self._shape.graph
+        ancestors = sorted(graph.ancestors(convergence), key=graph.position.__getitem__)
+        computed_from = graph.descendants(disagreement.table)
+        self.add(
+            (
+                node
+                for node in ancestors
+                if (disagreement.kind == "node" and node in computed_from)
+                or (node not in computed_from and _reflects(self._nodes[node].frontier, disagreement.table))
+            ),
+            convergence,
+        )
+
+
+def _reflects(frontier: Frontier | None, table: str) -> bool:
+    """Whether the table went into the rows, be it by a definition below that has changed since."""
+    if frontier is None:
+        return False
+    return table in frontier.sources or table in frontier.generations or (table == CLOCK and frontier.clock is not None)
 
 
 def walk(situation: Situation, result: Settlement) -> None:
@@ -167,22 +183,27 @@ def walk(situation: Situation, result: Settlement) -> None:
 
 
 def _target(situation: Situation, result: Settlement, node: NodeState) -> Frontier | Disagreement:
+    """Where the node arrives. An input that still reflects an older definition of the node itself disagrees with it."""
     state, pin = situation.state, situation.pin
     handed_over: dict[str, Frontier] = {}
     for table in node.inputs:
-        source = state.nodes.get(table)
-        if source is None:
+        read_node = state.nodes.get(table)
+        if read_node is None:
             handed_over[table] = Frontier({table: pin.versions[table]})
             continue
-        frontier = result.targets.get(table, source.frontier)
-        if frontier is None:
+        reflected = result.targets.get(table, read_node.frontier)
+        if reflected is None:
             return Disagreement("missing", table, ((table, None),))
-        handed_over[table] = frontier.seen_by_readers(table, source.generation)
+        handed_over[table] = reflected.seen_by_readers(table, read_node.generation)
     if node.clock:
         handed_over[CLOCK] = Frontier(clock=pin.clock_for(node.clock))
     disagreement = agree(handed_over, state.shape.graph.sources_below)
     if disagreement is not None:
         return disagreement
+    for table, frontier in handed_over.items():
+        if node.id in frontier.generations:
+            values = (table, str(frontier.generations[node.id])), (node.id, str(node.generation))
+            return Disagreement("node", node.id, values)
     read = {table: THIS_COMMIT if table in result.changed else pin.snapshot for table in node.inputs}
     return merge(handed_over.values(), read)
 

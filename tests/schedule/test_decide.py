@@ -297,6 +297,33 @@ def test_a_paused_node_that_is_altered_is_filled_anew() -> None:
     assert actions(decisions)["region"] == "MOVE"
 
 
+def left_behind(**more: object) -> GraphState:
+    """`middle` read `base` once; `end`, held then, still reflects that."""
+    return GraphState.of(
+        [
+            node("base", "sales"),
+            node("middle", "other", generation=2, frontier=Frontier({"other": Version(6)})),
+            node("end", "middle", frontier=frontier(4, "base", "middle"), **more),
+        ]
+    )
+
+
+def test_what_still_reflects_an_old_definition_is_pulled_for_a_reader_that_disagrees_with_it() -> None:
+    state = left_behind().with_node(node("late", "sales", "end", every="1s"))
+    decisions = decide(state, pin(other=6), at(1))
+    assert actions(decisions) == {"base": "NOT_DUE", "middle": "NOT_DUE", "end": "MOVE", "late": "MOVE"}
+
+
+def test_a_node_is_never_computed_from_an_older_definition_of_itself() -> None:
+    state = left_behind(hold=PAUSED)
+    with pytest.raises(StateError) as caught:
+        plan_alter(state, replace(state.nodes["base"], inputs=("end",), generation=2), pin(other=6), at(0))
+    assert 'of "base", "end" reflects definition 1 and "base" reflects definition 2' in caught.value.detail
+    free = left_behind()
+    decisions = plan_alter(free, replace(free.nodes["base"], inputs=("end",), generation=2), pin(other=6), at(0))
+    assert actions(decisions) == {"middle": "NOT_DUE", "end": "MOVE", "base": "MOVE"}
+
+
 def test_alter_into_a_cycle_is_refused_by_name() -> None:
     with pytest.raises(StateError, match="computed from itself"):
         plan_alter(diamond(), node("region", "summary", generation=2), pin(), at(0))

@@ -81,6 +81,13 @@ def test_the_promises_hold_in_random_lakes(seed: int) -> None:
     assert live_through(seed, 200).commits > 10
 
 
+@pytest.mark.parametrize("seed", [1128, 1154, 1240, 1254, 1307])
+def test_seeds_that_once_failed(seed: int) -> None:
+    """In turn: a definition changed below a held node; clocks of which one begins like the other; a table computed
+    from an older definition of itself, by way of a held node; clocks twice more."""
+    live_through(seed, 300)
+
+
 @pytest.mark.parametrize("seed", range(60, 70))
 def test_after_recovery_one_tick_catches_up(seed: int) -> None:
     world = live_through(seed, 120)
