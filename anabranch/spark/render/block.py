@@ -62,7 +62,7 @@ ONE = Weight()
 
 @dataclass(frozen=True)
 class Block:
-    """One SELECT of rows from sources; `recursive` when it reads the round before of a recursion."""
+    """One SELECT of rows from sources; `recursions` are those of which it reads the round before."""
 
     cells: Mapping[str, Cell]
     source: str
@@ -71,7 +71,7 @@ class Block:
     laterals: tuple[str, ...] = ()
     broadcast: tuple[str, ...] = ()
     alias: str | None = None
-    recursive: bool = False
+    recursions: frozenset[str] = frozenset()
 
     @property
     def weighted(self) -> bool:
@@ -137,8 +137,8 @@ class Union:
         return any(branch.weighted for branch in self.branches)
 
     @property
-    def recursive(self) -> bool:
-        return any(branch.recursive for branch in self.branches)
+    def recursions(self) -> frozenset[str]:
+        return frozenset().union(*(branch.recursions for branch in self.branches))
 
     @property
     def text(self) -> str:
@@ -151,7 +151,7 @@ class Query:
 
     text: str
     weighted: bool = False
-    recursive: bool = False
+    recursions: frozenset[str] = frozenset()
 
 
 Shape = Block | Union | Query

@@ -80,23 +80,19 @@ def render_top_k(relation: TopK, scope: Scope) -> Shape:
 def render_fixpoint(relation: Fixpoint, scope: Scope) -> Shape:
     """WITH RECURSIVE name(columns) AS (anchor UNION ALL step)"""
     anchor = scope.bag(relation.anchor)
-    step = _step(relation, scope)
+    step = scope.open(relation.step)
+    if step.weighted:
+        raise ValueError("the step of a recursion has weights")
     cells = [
         named(converted(step.cells[old.name].text, old.type, new.type), new.name)
         for old, new in zip(relation.step.columns, relation.columns, strict=True)
     ]
-    name = scope.recursion(relation.name)
+    name, alias = scope.recursion(relation.name), scope.alias()
     columns = ", ".join(quoted(each) for each in relation.names)
-    scope.entries.append((f"{name}({columns})", f"{anchor.text} UNION ALL {step.head(cells)} {step.body}"))
-    scope.recursive = True
-    return scope.read_recursion(relation, recursive=False)
-
-
-def _step(relation: Fixpoint, scope: Scope) -> Block:
-    shape = scope.peek(relation.step)
-    if shape.weighted:
-        raise ValueError("the step of a recursion has weights")
-    return shape if isinstance(shape, Block) else scope.close(shape, relation.step.names)
+    rounds = f"{anchor.text} UNION ALL {step.head(cells)} {step.body}"
+    found = f"(WITH RECURSIVE {name}({columns}) AS ({rounds}) SELECT {columns} FROM {name}) AS {alias}"
+    outer = (anchor.recursions | step.recursions) - {relation.name}
+    return Query(f"SELECT {columns} FROM {found}", recursions=outer)
 
 
 def _top_per_partition(relation: TopK, block: Block, outputs: list[str], order: str, scope: Scope) -> Query:

@@ -42,7 +42,7 @@ def render_join(relation: Join, scope: Scope) -> Shape:
         weight=_weight(relation.kind, left.weight, right.weight),
         where=where,
         broadcast=left.broadcast + right.broadcast + _small_side(relation, right, scope),
-        recursive=left.recursive or right.recursive,
+        recursions=left.recursions | right.recursions,
     )
 
 

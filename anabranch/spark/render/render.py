@@ -98,9 +98,9 @@ def render(root: Relation, names: Names, broadcast_keys: bool = True) -> Rendere
         rule = RULES.get(type(relation))
         if rule is None:
             raise ValueError(f"{type(relation).__name__} is not lowered")
+        scope.current = relation
         scope.shapes[relation] = rule(relation, scope)
     shape = scope.peek(root)
     entries = ", ".join(f"{name} AS ({text})" for name, text in scope.entries)
-    recursive = " RECURSIVE" if scope.recursive else ""
-    with_list = f"WITH{recursive} {entries} " if entries else ""
+    with_list = f"WITH {entries} " if entries else ""
     return Rendered(with_list + shape.text, shape.weighted, root.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.algebra.relation import Change, Column, Fixpoint, Recursion, Relation
 from anabranch.spark.quote import quoted
@@ -41,7 +41,7 @@ class Scope:
         self.broadcast_keys = broadcast_keys
         self.shapes: dict[Relation, Shape] = {}
         self.entries: list[tuple[str, str]] = []
-        self.recursive = False
+        self.current: Relation = root
         self._names = names
         self._views = {_bound(relation, name).view.lower() for relation, name in names.items()}
         self._entry_of: dict[Relation, str] = {}
@@ -49,6 +49,7 @@ class Scope:
         self._aliases = 0
         self._entry_numbers = 0
         self._uses: Counter[Relation] = Counter(child for relation in self.unbound() for child in relation.children)
+        self._steps = self._find_steps()
 
     def is_bound(self, relation: Relation) -> bool:
         return relation in self._names
@@ -71,20 +72,10 @@ class Scope:
         return f"__{self._aliases - 1}"
 
     def open(self, relation: Relation) -> Block:
-        """The sub-plan as a block of one's own."""
-        if self.is_bound(relation):
-            bound = _bound(relation, self._names[relation])
-            return self._read(quoted(bound.view), relation.names, bound.weighted)
-        if isinstance(relation, Recursion):
-            return self.read_recursion(relation, recursive=True)
-        shape = self.shapes[relation]
-        if self._uses[relation] <= 1:
-            return shape if isinstance(shape, Block) else self.close(shape, relation.names)
-        if shape.recursive:
-            return self.close(shape, relation.names)
-        if relation not in self._entry_of:
-            self._entry_of[relation] = self.enter(shape.text)
-        return self._read(self._entry_of[relation], relation.names, shape.weighted)
+        """The sub-plan as a block of one's own. Into the step of a recursion only bags are handed."""
+        block = self._open(relation)
+        enters_step = self.current in self._steps and relation not in self._steps
+        return self._written_out(block, relation) if enters_step else block
 
     def peek(self, relation: Relation) -> Shape:
         """As `open`, but a union or finished query that nobody else reads stays what it is."""
@@ -94,8 +85,8 @@ class Scope:
 
     def close(self, shape: Shape, names: tuple[str, ...]) -> Block:
         """The same rows with every column bare."""
-        if shape.recursive:  # an entry of WITH cannot read the recursion it stands beside
-            return self._read(f"({shape.text})", names, shape.weighted, recursive=True)
+        if shape.recursions:  # an entry of WITH cannot read a recursion that stands beside it
+            return self._read(f"({shape.text})", names, shape.weighted, shape.recursions)
         return self._read(self.enter(shape.text), names, shape.weighted)
 
     def bare(self, relation: Relation) -> Block:
@@ -112,20 +103,11 @@ class Scope:
 
     def positive(self, relation: Relation) -> Block:
         """The sub-plan as a bag, or as a Z-set with one row and a positive weight for each different row."""
-        block = self.open(relation)
-        if not block.weighted:
-            return block
-        if not block.is_bare:
-            block = self.close(block, relation.names)
-        return self.close(consolidated(block, relation.columns, only_positive=True), relation.names)
+        return self._summed_up(self._open(relation), relation)
 
     def bag(self, relation: Relation) -> Block:
         """The sub-plan as a bag: a row of weight n stands n times; a negative weight raises NEGATIVE_WEIGHT."""
-        block = self.positive(relation)
-        if block.weight is None:
-            return block
-        copies = f"LATERAL VIEW explode(sequence(1L, {block.weight.text})) {self.alias()} AS `__ab_copy`"
-        return Block(block.cells, block.source, laterals=(copies,), recursive=block.recursive)
+        return self._written_out(self._open(relation), relation)
 
     def enter(self, text: str) -> str:
         """A new entry of WITH."""
@@ -134,14 +116,55 @@ class Scope:
         return name
 
     def recursion(self, name: str) -> str:
-        """The entry of WITH that holds the recursion of this name."""
+        """What the recursion is called in the text; before and after of one recursion may both stand in it."""
         if name not in self._recursions:
             self._recursions[name] = self._new_entry_name()
         return self._recursions[name]
 
-    def read_recursion(self, relation: Recursion | Fixpoint, recursive: bool) -> Block:
-        """The rows of a recursion: inside its step those of the round before, outside all of them."""
-        return self._read(self.recursion(relation.name), relation.names, weighted=False, recursive=recursive)
+    def _open(self, relation: Relation) -> Block:
+        if self.is_bound(relation):
+            bound = _bound(relation, self._names[relation])
+            return self._read(quoted(bound.view), relation.names, bound.weighted)
+        if isinstance(relation, Recursion):
+            return self._read_recursion(relation)
+        shape = self.shapes[relation]
+        if self._uses[relation] <= 1:
+            return shape if isinstance(shape, Block) else self.close(shape, relation.names)
+        if shape.recursions:
+            return self.close(shape, relation.names)
+        if relation not in self._entry_of:
+            self._entry_of[relation] = self.enter(shape.text)
+        return self._read(self._entry_of[relation], relation.names, shape.weighted)
+
+    def _summed_up(self, block: Block, relation: Relation) -> Block:
+        if not block.weighted:
+            return block
+        if not block.is_bare:
+            block = self.close(block, relation.names)
+        return self.close(consolidated(block, relation.columns, only_positive=True), relation.names)
+
+    def _written_out(self, block: Block, relation: Relation) -> Block:
+        block = self._summed_up(block, relation)
+        if block.weight is None:
+            return block
+        copies = f"LATERAL VIEW explode(sequence(1L, {block.weight.text})) {self.alias()} AS `__ab_copy`"
+        return Block(block.cells, block.source, laterals=(copies,), recursions=block.recursions)
+
+    def _read_recursion(self, relation: Recursion) -> Block:
+        """The rows of the round before, under the names the step knows them by."""
+        names = frozenset((relation.name,))
+        block = self._read(self.recursion(relation.name), relation.names, weighted=False, recursions=names)
+        columns = ", ".join(quoted(name) for name in relation.names)
+        return replace(block, source=f"{block.source}({columns})")
+
+    def _find_steps(self) -> set[Relation]:
+        """Every operator that reads the round before of some recursion."""
+        found: set[Relation] = set()
+        for relation in self.unbound():
+            passes_on = not isinstance(relation, Fixpoint) and any(child in found for child in relation.children)
+            if isinstance(relation, Recursion) or passes_on:
+                found.add(relation)
+        return found
 
     def _new_entry_name(self) -> str:
         while True:
@@ -150,11 +173,13 @@ class Scope:
             if name not in self._views:
                 return name
 
-    def _read(self, source: str, names: tuple[str, ...], weighted: bool, recursive: bool = False) -> Block:
+    def _read(
+        self, source: str, names: tuple[str, ...], weighted: bool, recursions: frozenset[str] = frozenset()
+    ) -> Block:
         alias = self.alias()
         cells = {name: Cell(f"{alias}.{quoted(name)}", bare=True, repeatable=True) for name in names}
         weight = Weight(1, (f"{alias}.{quoted(WEIGHT)}",)) if weighted else None
-        return Block(cells, f"{source} AS {alias}", weight, alias=alias, recursive=recursive)
+        return Block(cells, f"{source} AS {alias}", weight, alias=alias, recursions=recursions)
 
 
 def _bound(relation: Relation, name: str | Bound) -> Bound:
@@ -163,4 +188,4 @@ def _bound(relation: Relation, name: str | Bound) -> Bound:
 
 def as_query(block: Block, text: str, weighted: bool = False) -> Query:
     """A finished query over the block's source."""
-    return Query(text, weighted, block.recursive)
+    return Query(text, weighted, block.recursions)
