@@ -132,11 +132,16 @@ class StagedFiles:
 
 @dataclass(frozen=True)
 class Write:
-    """Rows out and in. Every rowid must be there, once; `inserts` carries the table's columns by name."""
+    """Rows out and in. Every rowid must be there, once; `inserts` carries the table's columns by name.
+
+    `since` is the snapshot the rowids were read at: the table must not have changed after it, nor been compacted,
+    which may give rows new ids.
+    """
 
     table: TableKey
     deletes: pa.Array | None = None
     inserts: tuple[pa.Table | StagedFiles, ...] = ()
+    since: Version | None = None
 
 
 Action = CreateTable | DropTable | AddColumn | DropColumn | RenameColumn | CreateView | DropView | Write
@@ -173,6 +178,14 @@ class Commit:
     documents: Mapping[str, Document] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """One table as it was at a snapshot; any kept snapshot in which it is the same will do."""
+
+    table: str
+    version: Version
 
 
 class Store(Protocol):
@@ -223,7 +236,7 @@ class Store(Protocol):
     def compact(self) -> None:
         """Merge small files and rewrite those with many deletes."""
 
-    def expire(self, older_than: float, keep: frozenset[Version]) -> int:
+    def expire(self, older_than: float, keep: frozenset[Version | TableAt] = frozenset()) -> int:
         """Drop snapshots older than so many seconds, except those needed to read `keep`; returns how many."""
 
     def close(self) -> None:

@@ -1,0 +1,317 @@
+"""What DuckLake's own tables say about the lake at one snapshot: tables, columns, views, files, deletes.
+
+A row of the catalog is valid at snapshot s when begin_snapshot <= s and (end_snapshot is NULL or end_snapshot > s).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anabranch.algebra.relation import Column
+from anabranch.errors import StorageError
+from anabranch.store.connection import Connection
+from anabranch.store.protocol import TableInfo, Version, ViewInfo
+from anabranch.store.snapshots import SnapshotLog
+from anabranch.store.types import spark_type
+
+_KEPT_SCHEMAS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, or a part of one. `type` is Spark's, or DuckLake's own where Spark cannot read it."""
+
+    id: int
+    name: str
+    type: str
+    readable: bool
+    initial_default: str | None
+    begin: int
+    children: tuple[Field, ...]
+
+    @property
+    def has_inner_default(self) -> bool:
+        return any(child.initial_default is not None or child.has_inner_default for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the catalog knows it: `number` is its id in files and log entries, `info.id` outlives renames."""
+
+    number: int
+    created: int
+    path: Path
+    fields: tuple[Field, ...]
+    info: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of a table. `partial_max`: it holds rows of several snapshots, up to this one."""
+
+    id: int
+    path: str
+    rows: int
+    row_id_start: int | None
+    begin: int
+    mapping: int | None
+    partial_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Positions deleted from one data file."""
+
+    data_file: int
+    path: str
+    format: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Everything the catalog says about a table's rows at one snapshot."""
+
+    at: int
+    files: dict[int, DataFile]
+    delete_files: dict[int, DeleteFile]
+    inlined_deletes: dict[int, tuple[int, ...]]
+    inlined_rows: dict[str, int]
+
+
+class Catalog:
+    """Reads the catalog; tables are remembered per schema version, which never changes once it is there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.log = SnapshotLog(connection)
+        self._lock = threading.Lock()
+        self._tables: dict[int, dict[str, Table]] = {}
+        self._mappings: dict[int, dict[int, Any]] = {}
+        (stored,) = connection.catalog("SELECT value FROM ducklake_metadata WHERE key = 'data_path'")
+        self.stored_data = str(stored[0])
+        self.data = connection.location.data or Path(self.stored_data)
+
+    def head(self) -> int:
+        """The newest snapshot."""
+        return self.log.refresh()
+
+    def tables(self, at: Version) -> dict[str, Table]:
+        """Tables by id."""
+        version = self._schema_version(at)
+        with self._lock:
+            found = self._tables.get(version)
+        if found is None:
+            found = self._load_tables(at.number)
+            with self._lock:
+                self._tables[version] = found
+                while len(self._tables) > _KEPT_SCHEMAS:
+                    del self._tables[min(self._tables)]
+        return found
+
+    def table(self, key: str, at: Version) -> Table | None:
+        """The table with this id."""
+        return self.tables(at).get(key)
+
+    def views(self, at: Version) -> list[ViewInfo]:
+        """Views of every schema."""
+        self._schema_version(at)
+        rows = self.connection.catalog(
+            f"SELECT s.schema_name, v.view_name, v.sql FROM ducklake_view v JOIN ducklake_schema s"
+            f" ON s.schema_id = v.schema_id AND {_valid('s', at.number)} WHERE {_valid('v', at.number)} ORDER BY 1, 2"
+        )
+        return [ViewInfo(schema, name, sql) for schema, name, sql in rows]
+
+    def file_state(self, table: Table, at: int) -> FileState:
+        """Files, deletes and inlined rows. Call it inside `connection.consistent()` together with what must agree."""
+        return FileState(
+            at,
+            self._data_files(table, at),
+            self._delete_files(table, at),
+            self._inlined_deletes(table, at),
+            self._inlined_rows(table, at),
+        )
+
+    def name_mapping(self, mapping: int) -> dict[int, tuple[int | None, str, bool]]:
+        """For files that were added as they are: field id to (parent's field id, name in the file, is partition)."""
+        with self._lock:
+            found = self._mappings.get(mapping)
+        if found is None:
+            rows = self.connection.catalog(
+                "SELECT column_id, parent_column, target_field_id, source_name, CAST(is_partition AS INTEGER)"
+                f" FROM ducklake_name_mapping WHERE mapping_id = {mapping}"
+            )
+            fields = {int(column): int(target) for column, _, target, _, _ in rows}
+            found = {
+                int(target): (None if parent is None else fields[int(parent)], name, bool(int(partition or 0)))
+                for _, parent, target, name, partition in rows
+            }
+            with self._lock:
+                self._mappings[mapping] = found
+        return found
+
+    def resolve(self, path: str, relative: bool, base: Path) -> str:
+        """The path of a file now; absolute paths below a data folder that has moved move along."""
+        if relative:
+            return str(base / path)
+        if path.startswith(self.stored_data) and str(self.data) != self.stored_data.rstrip("/"):
+            return str(self.data / path[len(self.stored_data) :].lstrip("/"))
+        return path
+
+    def _schema_version(self, at: Version) -> int:
+        entry = self.log.get(at.number)
+        if entry is None:
+            raise snapshot_missing(at)
+        return entry.schema_version
+
+    def _load_tables(self, at: int) -> dict[str, Table]:
+        with self.connection.consistent():
+            rows = self.connection.catalog(
+                "SELECT t.table_id, t.table_uuid, s.schema_name, t.table_name, t.path,"
+                " CAST(t.path_is_relative AS INTEGER) AS relative, s.path AS schema_path,"
+                " CAST(s.path_is_relative AS INTEGER) AS schema_relative,"
+                " (SELECT min(f.begin_snapshot) FROM ducklake_table f WHERE f.table_id = t.table_id) AS created"
+                f" FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id AND {_valid('s', at)}"
+                f" WHERE {_valid('t', at)} ORDER BY t.table_id"
+            )
+            columns = self.connection.catalog(
+                "SELECT c.table_id, c.column_id, c.parent_column, c.column_name, c.column_type, c.initial_default,"
+                f" c.begin_snapshot FROM ducklake_column c WHERE {_valid('c', at)}"
+                " ORDER BY c.table_id, c.column_order, c.column_id"
+            )
+        by_table: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for row in columns:
+            by_table[int(row[0])].append(row)
+        found = {}
+        for number, key, schema, name, path, relative, schema_path, schema_relative, created in rows:
+            base = Path(self.resolve(schema_path, bool(int(schema_relative)), self.data))
+            place = Path(self.resolve(path, bool(int(relative)), base))
+            fields = _fields(by_table[int(number)])
+            info = TableInfo(
+                key,
+                schema,
+                name,
+                tuple(Column(field.name, field.type) for field in fields),
+                tuple(field.id for field in fields),
+            )
+            found[key] = Table(int(number), int(created), place, fields, info)
+        return found
+
+    def _data_files(self, table: Table, at: int) -> dict[int, DataFile]:
+        rows = self.connection.catalog(
+            "SELECT f.data_file_id, f.path, CAST(f.path_is_relative AS INTEGER), f.file_format, f.record_count,"
+            " f.row_id_start, f.begin_snapshot, f.encryption_key, f.mapping_id, f.partial_max"
+            f" FROM ducklake_data_file f WHERE f.table_id = {table.number} AND {_valid('f', at)}"
+            " ORDER BY f.data_file_id"
+        )
+        files = {}
+        for key, path, relative, form, count, start, begin, encryption, mapping, partial in rows:
+            if form.lower() != "parquet" or encryption is not None:
+                what = "an encrypted file" if encryption is not None else f"a file of format {form}"
+                raise StorageError(
+                    "FILE_NOT_READABLE",
+                    f"table {table.info.schema}.{table.info.name} has {what}",
+                    detail=f"The file is {path}.",
+                    hint="Anabranch reads unencrypted Parquet files.",
+                )
+            place = self.resolve(path, bool(int(relative)), table.path)
+            files[int(key)] = DataFile(
+                int(key), place, int(count), _integer(start), int(begin), _integer(mapping), _integer(partial)
+            )
+        return files
+
+    def _delete_files(self, table: Table, at: int) -> dict[int, DeleteFile]:
+        rows = self.connection.catalog(
+            "SELECT d.data_file_id, d.path, CAST(d.path_is_relative AS INTEGER), d.format, d.delete_count"
+            f" FROM ducklake_delete_file d WHERE d.table_id = {table.number} AND {_valid('d', at)}"
+        )
+        return {
+            int(key): DeleteFile(
+                int(key), self.resolve(path, bool(int(relative)), table.path), form.lower(), int(count)
+            )
+            for key, path, relative, form, count in rows
+        }
+
+    def _inlined_deletes(self, table: Table, at: int) -> dict[int, tuple[int, ...]]:
+        name = f"ducklake_inlined_delete_{table.number}"
+        if not self._exists(name):
+            return {}
+        found: dict[int, list[int]] = defaultdict(list)
+        for key, position in self.connection.catalog(
+            f"SELECT file_id, row_id FROM {name} WHERE begin_snapshot <= {at} ORDER BY file_id, row_id"
+        ):
+            found[int(key)].append(int(position))
+        return {key: tuple(positions) for key, positions in found.items()}
+
+    def _inlined_rows(self, table: Table, at: int) -> dict[str, int]:
+        """How many rows each inlined table holds at the snapshot; the empty ones are left out."""
+        names = [
+            row[0]
+            for row in self.connection.catalog(
+                f"SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = {table.number}"
+            )
+        ]
+        if not names:
+            return {}
+        rows = self.connection.catalog(
+            " UNION ALL ".join(
+                f"SELECT '{name}' AS holder, count(*) AS held FROM {name} i WHERE {_valid('i', at)}" for name in names
+            )
+        )
+        return {name: int(count) for name, count in rows if int(count)}
+
+    def _exists(self, name: str) -> bool:
+        if self.connection.location.is_sqlite:
+            return bool(self.connection.catalog(f"SELECT 1 FROM sqlite_master WHERE name = '{name}'"))
+        return bool(
+            self.connection.catalog(
+                f"SELECT 1 FROM pg_tables WHERE tablename = '{name}' AND schemaname = current_schema()"
+            )
+        )
+
+
+def snapshot_missing(at: Version) -> StorageError:
+    return StorageError(
+        "SNAPSHOT_NOT_KEPT",
+        f"snapshot {at} is not in the lake",
+        detail="It has expired, or it never was.",
+        hint="List the kept snapshots with snapshots().",
+    )
+
+
+def _valid(alias: str, at: int) -> str:
+    return f"({alias}.begin_snapshot <= {at} AND ({alias}.end_snapshot IS NULL OR {alias}.end_snapshot > {at}))"
+
+
+def _integer(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _fields(rows: list[tuple[Any, ...]]) -> tuple[Field, ...]:
+    children: dict[int | None, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        children[_integer(row[2])].append(row)
+
+    def build(row: tuple[Any, ...]) -> Field:
+        _, key, _, name, kind, default, begin = row
+        inner = tuple(build(child) for child in children[int(key)])
+        known = _nested_type(kind, inner)
+        readable = known is not None and all(child.readable for child in inner)
+        return Field(int(key), name, known or kind, readable, default, int(begin), inner)
+
+    return tuple(build(row) for row in children[None])
+
+
+def _nested_type(kind: str, inner: tuple[Field, ...]) -> str | None:
+    match kind:
+        case "list":
+            return f"array<{inner[0].type}>"
+        case "map":
+            return f"map<{inner[0].type},{inner[1].type}>"
+        case "struct":
+            return f"struct<{','.join(f'{child.name}:{child.type}' for child in inner)}>"
+    return spark_type(kind)

@@ -1,0 +1,123 @@
+"""Plans of a table's rows at a snapshot, and of the exact change between two snapshots.
+
+    change(a, b) = read(b) - read(a)
+
+computed from the files and positions that differ. A snapshot c that only compacted the table changes nothing, so
+change(a, b) = change(a, c - 1) + change(c, b): the rows that the compaction moved from file to file are not even read.
+DuckLake's own change feed is not used: after merges and rewrites it can miss deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from anabranch.errors import StorageError
+from anabranch.store.catalog import Catalog, FileState, Table
+from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
+from anabranch.store.positions import PositionReader
+from anabranch.store.protocol import Version
+from anabranch.store.scan import FileScan, rows_at_most, scan_of_change, scan_of_rows
+
+_ATTEMPTS = 10
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to read: scans of files, and rows that the catalog itself holds, each with a weight."""
+
+    scans: list[FileScan]
+    inlined: list[tuple[int, pa.Table]]
+
+
+class Planner:
+    """Makes plans, each from one consistent state of the catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._positions = PositionReader()
+
+    def rows(self, table: Table, at: int) -> Plan:
+        """The plan of the table's rows at a snapshot."""
+
+        def plan() -> Plan:
+            state = self._catalog.file_state(table, at)
+            return Plan(scan_of_rows(self._positions.live_files(state)), self._inlined(table, [(1, state)]))
+
+        return self._consistently(plan)
+
+    def change(self, table: Table, since: int, upto: int) -> Plan:
+        """The plan of read(upto) - read(since), in the columns of `table`."""
+
+        def plan() -> Plan:
+            scans: list[FileScan] = []
+            inlined: list[tuple[int, pa.Table]] = []
+            for before, after in self._segments(table, since, upto):
+                scans += self._scans(before, after)
+                inlined += self._inlined(table, [(-1, before), (1, after)])
+            return Plan(scans, inlined)
+
+        return self._consistently(plan)
+
+    def change_size(self, table: Table, since: int, upto: int) -> int:
+        """An upper bound on the rows of the change."""
+
+        def size() -> int:
+            total = 0
+            for before, after in self._segments(table, since, upto):
+                total += rows_at_most(self._scans(before, after))
+                total += sum(before.inlined_rows.values()) + sum(after.inlined_rows.values())
+            return total
+
+        return self._consistently(size)
+
+    def row_count(self, table: Table, at: int) -> int:
+        """The number of rows."""
+
+        def count() -> int:
+            state = self._catalog.file_state(table, at)
+            files = self._positions.live_files(state).values()
+            return sum(state.inlined_rows.values()) + sum(self._positions.rows_of(each) for each in files)
+
+        return self._consistently(count)
+
+    def _scans(self, before: FileState, after: FileState) -> list[FileScan]:
+        return scan_of_change(self._positions.live_files(before), self._positions.live_files(after))
+
+    def _segments(self, table: Table, since: int, upto: int) -> list[tuple[FileState, FileState]]:
+        """Windows between compactions that together make the change. A change backwards is one window."""
+        log = self._catalog.log
+        entries = log.changes_between(since, upto) if since < upto else None
+        windows, start = [], since
+        for entry in entries or []:
+            if table.number in entry.compacted and table.number not in entry.changed:
+                windows.append((start, entry.number - 1))
+                start = entry.number
+        windows.append((start, upto))
+        state = self._catalog.file_state
+        return [(state(table, start), state(table, end)) for start, end in windows if start != end]
+
+    def _inlined(self, table: Table, states: list[tuple[int, FileState]]) -> list[tuple[int, pa.Table]]:
+        found = []
+        for weight, state in states:
+            if state.inlined_rows:
+                stored = self._catalog.table(table.info.id, Version(state.at))
+                assert stored is not None
+                rows = read_inlined(self._catalog.connection, stored, table, state.at, state.inlined_rows)
+                found.append((weight, rows))
+        return found
+
+    def _consistently(self, work: Callable[[], _Result]) -> _Result:
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._catalog.connection.consistent():
+                    return work()
+            except (InlinedRowsMovedError, FileNotFoundError):
+                continue
+        raise StorageError(
+            "CATALOG_BUSY", "the catalog changed at every attempt to read it", hint="Try again in a moment."
+        )

@@ -1,0 +1,182 @@
+"""Applies a commit: all of it as one snapshot, or nothing.
+
+    BEGIN; base := newest snapshot; check the requirements at base; apply; COMMIT as base + 1
+
+DuckLake is told not to retry, so the commit fails if anybody else committed after base: what was checked still holds,
+and no guard row is needed. Then the whole transaction is tried again, after a pause. Each commit carries a unique id;
+after an error whose outcome is unknown the log is searched for it before anything is repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import duckdb
+
+from anabranch.errors import StorageError
+from anabranch.store.actions import Applier
+from anabranch.store.catalog import Catalog
+from anabranch.store.connection import LAKE, rollback, text
+from anabranch.store.crashpoints import reach
+from anabranch.store.documents import DocumentReader
+from anabranch.store.moves import perform_moves, undo_moves
+from anabranch.store.protocol import Action, Commit, StagedFiles, Version, Write
+from anabranch.store.requirements import check_requirements
+from anabranch.store.system import write_documents, write_history
+
+_Result = TypeVar("_Result")
+AUTHOR = "anabranch"
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.25
+_CONTENTION = (
+    "database is locked",
+    "conflict",
+    "maximum retry count",
+    "could not serialize",
+    "duplicate key",
+    "unique constraint",
+    "deadlock",
+    "busy",
+)
+
+
+class Committer:
+    """Commits to one lake. `exclusive` keeps our own processes from getting in each other's way."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        documents: DocumentReader,
+        exclusive: Callable[[], AbstractContextManager[None]],
+        timeout: float,
+    ) -> None:
+        self._catalog = catalog
+        self._documents = documents
+        self._exclusive = exclusive
+        self._timeout = timeout
+
+    def commit(self, commit: Commit) -> Version:
+        """The new snapshot, or the newest one if the commit changes nothing."""
+        actions = tuple(each for each in commit.actions if not _is_nothing(each))
+        with self._exclusive():
+            reach("commit.locked")
+            head = Version(self._catalog.head())
+            moves = Applier(self._writer, self._catalog.tables(head), self._catalog.data).moves(actions)
+            perform_moves(moves)
+            try:
+                reach("commit.files_moved")
+                return self._until_committed(commit, actions)
+            except BaseException:
+                undo_moves(moves)
+                raise
+
+    def call(self, statement: str) -> None:
+        """One statement that DuckLake commits by itself, tried again when another writer got in between."""
+        with self._exclusive():
+            self._patiently(lambda: self._call(statement))
+
+    def _call(self, statement: str) -> None:
+        self._writer.execute(statement).fetchall()
+
+    @property
+    def _writer(self) -> duckdb.DuckDBPyConnection:
+        return self._catalog.connection.writer()
+
+    def _until_committed(self, commit: Commit, actions: tuple[Action, ...]) -> Version:
+        def attempt() -> Version:
+            key = uuid.uuid4().hex
+            try:
+                return self._attempt(commit, actions, key)
+            except duckdb.Error:
+                rollback(self._writer)
+                if (done := self._find(key)) is not None:
+                    return done
+                raise
+
+        return self._patiently(attempt)
+
+    def _patiently(self, work: Callable[[], _Result]) -> _Result:
+        """Do the work again, after a pause, for as long as only other writers are in the way."""
+        deadline = time.monotonic() + self._timeout
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return work()
+            except duckdb.Error as error:
+                rollback(self._writer)
+                if not _is_contention(error):
+                    raise _failed(error) from error
+                if time.monotonic() >= deadline:
+                    raise _busy(self._timeout, error) from error
+            except BaseException:
+                rollback(self._writer)
+                raise
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _attempt(self, commit: Commit, actions: tuple[Action, ...], key: str) -> Version:
+        cursor = self._writer
+        cursor.execute("BEGIN")
+        reach("commit.begun")
+        (number,) = cursor.execute(f"SELECT id FROM ducklake_current_snapshot({text(LAKE)}) AS s(id)").fetchall()[0]
+        base, made = Version(number), Version(number + 1)
+        self._catalog.head()
+        check_requirements(self._catalog, self._documents, base, commit.requirements, actions)
+        reach("commit.requirements_checked")
+        applier = Applier(cursor, self._catalog.tables(base), self._catalog.data)
+        for action in actions:
+            applier.apply(action)
+        present = self._documents.at(base) if commit.documents else {}
+        wanted = {name: value(made) if callable(value) else value for name, value in commit.documents.items()}
+        after = write_documents(cursor, present, wanted)
+        if commit.history:
+            write_history(cursor, commit.history, made.number)
+        reach("commit.applied")
+        if not actions and not commit.history and after == present:
+            rollback(cursor)
+            return base
+        extra = f"extra_info => {text(key)}"
+        cursor.execute(f"CALL {LAKE}.set_commit_message({text(AUTHOR)}, {text(commit.message)}, {extra})")
+        reach("commit.before_commit")
+        cursor.execute("COMMIT")
+        reach("commit.after_commit")
+        if wanted and after != present:
+            self._documents.written(made, after)
+        return made
+
+    def _find(self, key: str) -> Version | None:
+        """The snapshot that carries this commit's id, if it was made after all."""
+        found = self._catalog.connection.catalog(
+            f"SELECT snapshot_id FROM ducklake_snapshot_changes WHERE commit_extra_info = '{key}'"
+        )
+        return Version(int(found[0][0])) if found else None
+
+
+def _is_nothing(action: Action) -> bool:
+    if not isinstance(action, Write):
+        return False
+    inserted = sum(each.rows if isinstance(each, StagedFiles) else each.num_rows for each in action.inserts)
+    return not inserted and not (action.deletes is not None and len(action.deletes))
+
+
+def _is_contention(error: duckdb.Error) -> bool:
+    message = str(error).lower()
+    return any(each in message for each in _CONTENTION)
+
+
+def _failed(error: duckdb.Error) -> StorageError:
+    return StorageError("COMMIT_FAILED", "the commit failed; the lake is as it was", detail=str(error))
+
+
+def _busy(timeout: float, error: duckdb.Error) -> StorageError:
+    return StorageError(
+        "LAKE_BUSY",
+        f"other writers kept getting in between for {timeout:g} seconds",
+        detail=str(error),
+        hint="Try again; for many writers use a PostgreSQL catalog.",
+    )

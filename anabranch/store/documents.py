@@ -1,0 +1,58 @@
+"""Documents by snapshot, remembered per version of the documents table: most snapshots do not change it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from anabranch.store.anchors import anchors_from
+from anabranch.store.catalog import Catalog, Table
+from anabranch.store.protocol import Version
+from anabranch.store.snapshots import Anchors
+from anabranch.store.system import SCHEMA, read_documents
+
+ANCHORS = "store/anchors"
+_REMEMBERED = 16
+
+
+class DocumentReader:
+    """Reads documents at any kept snapshot."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = threading.Lock()
+        self._remembered: OrderedDict[tuple[str, int], dict[str, str]] = OrderedDict()
+
+    def at(self, version: Version) -> dict[str, str]:
+        """All documents at a snapshot; empty where the lake had no documents table yet."""
+        table = self._table(version)
+        if table is None:
+            return {}
+        # Without anchors a gap in the log counts as a change, which at worst reads the documents once more.
+        key = (table.info.id, self._catalog.log.version_of(table.number, version.number, table.created, {}))
+        with self._lock:
+            found = self._remembered.get(key)
+        if found is None:
+            found = read_documents(self._catalog.connection, version.number)
+            self._remember(key, found)
+        return found
+
+    def written(self, version: Version, documents: dict[str, str]) -> None:
+        """Remember the documents that our own commit has put into a snapshot."""
+        self._catalog.head()
+        if (table := self._table(version)) is not None:
+            self._remember((table.info.id, version.number), documents)
+
+    def anchors(self, at: Version) -> Anchors:
+        """The versions of tables at snapshots behind a gap in the log, as `expire` stored them."""
+        return anchors_from(self.at(at).get(ANCHORS))
+
+    def _remember(self, key: tuple[str, int], documents: dict[str, str]) -> None:
+        with self._lock:
+            self._remembered[key] = documents
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+
+    def _table(self, version: Version) -> Table | None:
+        tables = self._catalog.tables(version).values()
+        return next((each for each in tables if (each.info.schema, each.info.name) == (SCHEMA, "documents")), None)

@@ -1,0 +1,198 @@
+"""A lake on DuckLake: the answer to every question of `protocol.py`, each given by the module that knows."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import LongType
+
+from anabranch.algebra.relation import Column
+from anabranch.errors import NotFoundError
+from anabranch.spark.identity import consolidate
+from anabranch.spark.quote import quoted
+from anabranch.store.arrow import to_frame
+from anabranch.store.catalog import Catalog, Table, snapshot_missing
+from anabranch.store.changes import Plan, Planner
+from anabranch.store.commit import Committer
+from anabranch.store.documents import DocumentReader
+from anabranch.store.layout import check_readable, layout_of, schema_of
+from anabranch.store.maintain import Maintainer
+from anabranch.store.open import COMMIT_TIMEOUT_SECONDS, Opened, open_lake
+from anabranch.store.protocol import (
+    ROWID,
+    WEIGHT,
+    Commit,
+    SnapshotInfo,
+    StagedFiles,
+    TableAt,
+    TableInfo,
+    Version,
+    ViewInfo,
+)
+from anabranch.store.read import configure, perform
+from anabranch.store.stage import stage
+from anabranch.store.system import read_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WEEK = 7 * 86400.0
+
+
+def open_store(
+    path: str,
+    spark: SparkSession,
+    catalog: str | None = None,
+    create: bool = True,
+    history_retention_seconds: float = _WEEK,
+) -> DuckLakeStore:
+    """Open the lake in a folder, or create it. `catalog` is `postgres:<connection string>`, or None for SQLite."""
+    return DuckLakeStore(open_lake(path, catalog, create), spark, history_retention_seconds)
+
+
+class DuckLakeStore:
+    """One lake, open. May be used from several threads."""
+
+    def __init__(self, opened: Opened, spark: SparkSession, history_retention_seconds: float = _WEEK) -> None:
+        configure(spark)
+        self._spark = spark
+        self._opened = opened
+        self._catalog = Catalog(opened.connection)
+        self._documents = DocumentReader(self._catalog)
+        self._planner = Planner(self._catalog)
+        self._committer = Committer(self._catalog, self._documents, opened.exclusive, COMMIT_TIMEOUT_SECONDS)
+        self._maintainer = Maintainer(
+            self._catalog, self._documents, self._committer, opened, history_retention_seconds
+        )
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads run in."""
+        return self._spark
+
+    def head(self) -> Version:
+        """The newest snapshot."""
+        return Version(self._catalog.head())
+
+    def snapshots(self) -> list[SnapshotInfo]:
+        """All kept snapshots, oldest first."""
+        self._catalog.head()
+        return [entry.info() for entry in self._catalog.log.entries().values()]
+
+    def tables(self, at: Version) -> dict[str, TableInfo]:
+        """Tables by id at a snapshot, every schema, ours included."""
+        return {key: table.info for key, table in self._catalog.tables(at).items()}
+
+    def views(self, at: Version) -> list[ViewInfo]:
+        """Views at a snapshot."""
+        return self._catalog.views(at)
+
+    def version_of(self, table: str, at: Version) -> Version:
+        """The last snapshot up to `at` that changed the table's rows or schema. Compaction is not a change."""
+        kept = self._kept(table, at)
+        return self._version_of(self._table(table, kept), kept)
+
+    def row_count(self, table: str, at: Version) -> int:
+        """Rows of the table, from metadata."""
+        kept = self._kept(table, at)
+        return self._planner.row_count(self._table(table, kept), kept.number)
+
+    def change_size(self, table: str, since: Version, upto: Version) -> int:
+        """An upper bound on the rows of the change, from metadata."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        return self._planner.change_size(self._table(table, end), start.number, end.number)
+
+    def can_read(self, table: str, at: Version) -> bool:
+        """Whether that snapshot of the table is still kept, or another with the same rows."""
+        kept = self._find_kept(table, at)
+        return kept is not None and self._catalog.table(table, kept) is not None
+
+    def read(self, table: str, at: Version, rowid: bool = False) -> DataFrame:
+        """The table's rows; with `rowid`, the column ROWID as well, which deletes name."""
+        kept = self._kept(table, at)
+        found = self._table(table, kept)
+        check_readable(found)
+        return self._frame(found, self._planner.rows(found, kept.number), rowid=rowid)
+
+    def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
+        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        found = self._table(table, end)
+        check_readable(found)
+        plan = self._planner.change(found, start.number, end.number)
+        return consolidate(self._frame(found, plan, weight=True), WEIGHT)
+
+    def stage(self, rows: DataFrame, columns: tuple[Column, ...]) -> StagedFiles:
+        """Let executors write the rows as Parquet files that a commit can register."""
+        return stage(rows, columns, self._opened.staging)
+
+    def documents(self, prefix: str = "", at: Version | None = None) -> dict[str, str]:
+        """Documents whose key starts with `prefix`, at a snapshot; the newest if none is given."""
+        found = self._documents.at(at or self.head())
+        return {key: value for key, value in found.items() if key.startswith(prefix)}
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """History rows, newest first."""
+        return read_history(self._opened.connection, limit)
+
+    def commit(self, commit: Commit) -> Version:
+        """Check the requirements and apply everything as one snapshot, or raise and change nothing."""
+        return self._committer.commit(commit)
+
+    def compact(self) -> None:
+        """Merge small files and rewrite those with many deletes."""
+        self._maintainer.compact()
+
+    def expire(self, older_than: float, keep: frozenset[Version | TableAt] = frozenset()) -> int:
+        """Drop snapshots older than so many seconds, except those needed to read `keep`; returns how many."""
+        return self._maintainer.expire(older_than, keep)
+
+    def close(self) -> None:
+        """Let go of the catalog."""
+        self._opened.connection.close()
+
+    def _table(self, key: str, at: Version) -> Table:
+        tables = self._catalog.tables(at)
+        if key not in tables:
+            known = sorted(f"{each.info.schema}.{each.info.name}" for each in tables.values())
+            raise NotFoundError(
+                "TABLE_NOT_FOUND",
+                f"there is no table with id {key} in snapshot {at}",
+                detail=f"Tables: {', '.join(known)}.",
+            )
+        return tables[key]
+
+    def _version_of(self, table: Table, at: Version) -> Version:
+        anchors = self._documents.anchors(self.head())
+        return Version(self._catalog.log.version_of(table.number, at.number, table.created, anchors))
+
+    def _kept(self, key: str, at: Version) -> Version:
+        found = self._find_kept(key, at)
+        if found is None:
+            raise snapshot_missing(at)
+        return found
+
+    def _find_kept(self, key: str, at: Version) -> Version | None:
+        """The snapshot itself, or, if it has expired, the next one if the table did not change in between."""
+        if self._catalog.log.get(at.number) is not None:
+            return at
+        later = min((number for number in self._catalog.log.entries() if number > at.number), default=None)
+        if later is None or (table := self._catalog.table(key, Version(later))) is None:
+            return None
+        return Version(later) if self._version_of(table, Version(later)) <= at else None
+
+    def _frame(self, table: Table, plan: Plan, rowid: bool = False, weight: bool = False) -> DataFrame:
+        layout = partial(layout_of, self._catalog, table)
+        frames = perform(self._spark, table, plan.scans, layout, rowid, weight)
+        schema = schema_of(table)
+        if rowid:
+            schema = schema.add(ROWID, LongType())
+        for sign, rows in plan.inlined:
+            frame = to_frame(self._spark, rows if rowid else rows.drop_columns([ROWID]), schema)
+            frames.append(frame.selectExpr("*", f"{sign}L AS {quoted(WEIGHT)}") if weight else frame)
+        if not frames:
+            empty = schema.add(WEIGHT, LongType()) if weight else schema
+            return self._spark.createDataFrame([], empty)
+        return reduce(lambda left, right: left.unionAll(right), frames)

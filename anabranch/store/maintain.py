@@ -1,0 +1,134 @@
+"""Keeps the lake small: merges files, rewrites files with many deletes, expires snapshots, removes lost files.
+
+Files that a snapshot no longer needs are removed only after a grace period, because DataFrames are lazy: somebody may
+still be about to read them. Files that no snapshot ever knew (a writer was killed) are found by their age.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+
+from anabranch.store.anchors import anchors_text
+from anabranch.store.catalog import Catalog
+from anabranch.store.commit import Committer
+from anabranch.store.connection import LAKE, text
+from anabranch.store.crashpoints import reach
+from anabranch.store.documents import ANCHORS, DocumentReader
+from anabranch.store.open import Opened
+from anabranch.store.protocol import Commit, TableAt, Version
+
+GRACE_SECONDS = 86400.0
+_DELETED_PART = 0.3
+
+
+class Maintainer:
+    """Maintenance of one lake."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        documents: DocumentReader,
+        committer: Committer,
+        opened: Opened,
+        history_retention_seconds: float,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        self._catalog = catalog
+        self._documents = documents
+        self._committer = committer
+        self._opened = opened
+        self._retention = history_retention_seconds
+        self.grace_seconds = grace_seconds
+
+    def compact(self) -> None:
+        """Merge small files and rewrite those with many deletes; rows and their history stay as they are."""
+        reach("compact.before_flush")
+        self._call(f"CALL ducklake_flush_inlined_data({text(LAKE)})")
+        reach("compact.before_merge")
+        self._call(f"CALL ducklake_merge_adjacent_files({text(LAKE)})")
+        reach("compact.before_rewrite")
+        self._call(f"CALL ducklake_rewrite_data_files({text(LAKE)}, delete_threshold => {_DELETED_PART})")
+        reach("compact.before_cleanup")
+        self.clean()
+        reach("compact.after_cleanup")
+
+    def expire(self, older_than: float, keep: frozenset[Version | TableAt]) -> int:
+        """Drop old snapshots and then the files that only they needed."""
+        head = Version(self._catalog.head())
+        entries = self._catalog.log.entries()
+        limit = datetime.now(UTC) - timedelta(seconds=older_than)
+        needed = {head.number} | self._needed(keep, head)
+        doomed = [
+            number for number, entry in entries.items() if number not in needed and _instant(entry.committed_at) < limit
+        ]
+        if not doomed:
+            return 0
+        reach("expire.before_anchor")
+        self._anchor(set(doomed), head)
+        reach("expire.before_expire")
+        versions = ", ".join(str(number) for number in doomed)
+        self._call(f"CALL ducklake_expire_snapshots({text(LAKE)}, versions => [{versions}])")
+        reach("expire.before_cleanup")
+        self.clean()
+        reach("expire.after_cleanup")
+        return len(doomed)
+
+    def clean(self) -> None:
+        """Remove files that nobody needs any more, after the grace period."""
+        limit = (datetime.now(UTC) - timedelta(seconds=self.grace_seconds)).strftime("%Y-%m-%d %H:%M:%S.%f+00")
+        age = f"older_than => TIMESTAMPTZ {text(limit)}"
+        self._call(f"CALL ducklake_cleanup_old_files({text(LAKE)}, {age})")
+        self._call(f"CALL ducklake_delete_orphaned_files({text(LAKE)}, {age})")
+        self._clean_staging()
+
+    def _clean_staging(self) -> None:
+        oldest = time.time() - self.grace_seconds
+        for place in self._opened.staging.iterdir():
+            if place.stat().st_mtime < oldest:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _needed(self, keep: frozenset[Version | TableAt], head: Version) -> set[int]:
+        """Snapshots that must stay. Of a table's versions the last snapshot before its next change serves best."""
+        kept = self._catalog.log.entries()
+        anchors = self._documents.anchors(head)
+        needed = set()
+        for each in keep:
+            if isinstance(each, Version):
+                needed.add(each.number)
+                continue
+            table = self._catalog.table(each.table, head)
+            if table is None:
+                needed.add(each.version.number)
+                continue
+            version_of = self._catalog.log.version_of
+            same = [
+                number
+                for number in kept
+                if number >= each.version.number
+                and version_of(table.number, number, table.created, anchors) <= each.version.number
+            ]
+            needed.add(max(same, default=each.version.number))
+        return needed
+
+    def _anchor(self, doomed: set[int], head: Version) -> None:
+        """Store the versions of all tables at each snapshot that is about to be behind a gap."""
+        kept = [number for number in self._catalog.log.entries() if number not in doomed]
+        known = self._documents.anchors(head)
+        anchors = {}
+        for number in kept:
+            if number - 1 not in kept and number > 0:
+                tables = self._catalog.tables(Version(number)).values()
+                version_of = self._catalog.log.version_of
+                anchors[number] = {each.number: version_of(each.number, number, each.created, known) for each in tables}
+        self._committer.commit(Commit(documents={ANCHORS: anchors_text(anchors)}, message="anchor table versions"))
+
+    def _call(self, sql: str) -> None:
+        """One maintenance call, tried again when another writer got in between."""
+        self._committer.call(sql)
+
+
+def _instant(stored: str) -> datetime:
+    """The catalog's text of an instant, such as 2026-01-31 12:00:00.123456+00."""
+    return datetime.fromisoformat(stored if not stored.endswith("+00") else stored + ":00")

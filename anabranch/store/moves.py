@@ -1,0 +1,52 @@
+"""Staged files on their way into the lake's data folder.
+
+A file is renamed to the folder of its table before the transaction that registers it, and back if that fails. A process
+killed in between leaves a file that no snapshot knows; cleaning finds it by its age.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One file: where it was staged and where the lake wants it."""
+
+    staged: Path
+    stored: Path
+
+
+def plan_moves(paths: tuple[str, ...], folder: Path) -> list[Move]:
+    """Where each staged file goes; staged names are unique already."""
+    return [Move(Path(path), folder / Path(path).name) for path in paths]
+
+
+def perform_moves(moves: list[Move]) -> None:
+    """Move all files in; on an error none has moved."""
+    done: list[Move] = []
+    try:
+        for each in moves:
+            each.stored.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(each.staged, each.stored)
+            done.append(each)
+    except OSError as error:
+        undo_moves(done)
+        raise StorageError(
+            "STAGED_FILES_GONE",
+            "staged files cannot be moved into the lake",
+            detail=str(error),
+            hint="Staged files are removed after a day; stage the rows again.",
+        ) from error
+
+
+def undo_moves(moves: list[Move]) -> None:
+    """Move files back to where they were staged."""
+    for each in moves:
+        if each.stored.exists():
+            each.staged.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(each.stored, each.staged)

@@ -1,0 +1,234 @@
+"""Performs a plan of file scans on Spark: one DataFrame, few branches, no job before it is used.
+
+Scans that need the same treatment become one branch, however many files they cover. Within a branch a row is addressed
+by its file and its position; deleted positions are a literal list when they are few and a broadcast join otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from anabranch.errors import StorageError
+from anabranch.spark.quote import literal, quoted
+from anabranch.store.catalog import DataFile, Table
+from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, Layout, requested
+from anabranch.store.protocol import ROWID, WEIGHT
+from anabranch.store.scan import FileScan, Positions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LITERAL_POSITIONS = 500
+CASE_FILES = 32
+BROADCAST_POSITIONS = 2_000_000
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_FILE = "__ab_file"
+_POSITION = "__ab_position"
+_ADDRESS = "__ab_address"
+_NUMBER = "__ab_number"
+_START = "__ab_start"
+_POSITION_BITS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What scans must share to be one branch."""
+
+    layout: Layout
+    weight: int
+    after: int | None
+    upto: int | None
+    keeps: bool
+    drops: bool
+    alone: int | None
+
+
+def configure(spark: SparkSession) -> None:
+    """Session settings that reading and writing the lake relies on."""
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def perform(
+    spark: SparkSession,
+    table: Table,
+    scans: list[FileScan],
+    layout_of: Callable[[DataFile], Layout],
+    rowid: bool = False,
+    weight: bool = False,
+) -> list[DataFrame]:
+    """One DataFrame for each kind of treatment; columns, then ROWID and WEIGHT where asked for."""
+    shared = Counter(_name(each.file) for each in scans)
+    branches: dict[Treatment, list[FileScan]] = defaultdict(list)
+    for each in scans:
+        addressed = rowid or each.keep is not None or each.drop is not None
+        distinct = _PLAIN_NAME.fullmatch(_name(each.file)) and _is_distinct(each, scans, shared)
+        treatment = Treatment(
+            layout_of(each.file),
+            each.weight,
+            each.after,
+            each.upto,
+            each.keep is not None,
+            each.drop is not None,
+            None if distinct or not addressed else each.file.id,
+        )
+        branches[treatment].append(each)
+    frames = []
+    for treatment, members in branches.items():
+        frames += _without_collisions(spark, table, treatment, members, rowid, weight)
+    return frames
+
+
+def _is_distinct(scan: FileScan, scans: list[FileScan], shared: Counter[str]) -> bool:
+    """Whether the file's name tells it from all other files of the plan; one file may be scanned twice."""
+    name = _name(scan.file)
+    return shared[name] == 1 or all(each.file.id == scan.file.id for each in scans if _name(each.file) == name)
+
+
+def _without_collisions(
+    spark: SparkSession, table: Table, treatment: Treatment, scans: list[FileScan], rowid: bool, weight: bool
+) -> list[DataFrame]:
+    """Split off files that the numbering by checksum cannot tell apart: almost never needed, never wrong."""
+    rounds: list[dict[int, FileScan]] = []
+    for each in scans:
+        number = _checksum(each.file)
+        place = next((one for one in rounds if number not in one), None)
+        if place is None:
+            place = {}
+            rounds.append(place)
+        place[number] = each
+    return [_branch(spark, table, treatment, list(one.values()), rowid, weight) for one in rounds]
+
+
+def _branch(
+    spark: SparkSession, table: Table, treatment: Treatment, scans: list[FileScan], rowid: bool, weight: bool
+) -> DataFrame:
+    schema, expressions = requested(table, treatment.layout)
+    by_id = treatment.layout.mapping is None
+    wanted = set()
+    if rowid and by_id:
+        wanted.add(ROW_ID_COLUMN)
+    if by_id and (treatment.after is not None or treatment.upto is not None):
+        wanted.add(SNAPSHOT_COLUMN)
+    internal = {ROW_ID_COLUMN, SNAPSHOT_COLUMN}
+    asked = StructType([each for each in schema.fields if each.name not in internal or each.name in wanted])
+    reader = spark.read.schema(asked).option("__globPaths__", "false")
+    frame = reader.parquet(*sorted({each.file.path for each in scans}))
+    frame = _between(frame, treatment)
+    if rowid or treatment.keeps or treatment.drops:
+        frame = frame.selectExpr("*", f"_metadata.row_index AS {_POSITION}", f"_metadata.file_name AS {_FILE}")
+    files = [each.file for each in scans]
+    if treatment.keeps:
+        frame = _restrict(spark, frame, {each.file: each.keep for each in scans if each.keep is not None}, "left_semi")
+    if treatment.drops:
+        frame = _restrict(spark, frame, {each.file: each.drop for each in scans if each.drop is not None}, "left_anti")
+    outputs = list(expressions)
+    if rowid:
+        frame, expression = _row_id(spark, frame, files, ROW_ID_COLUMN in wanted)
+        outputs.append(f"{expression} AS {quoted(ROWID)}")
+    if weight:
+        outputs.append(f"{treatment.weight}L AS {quoted(WEIGHT)}")
+    return frame.selectExpr(*outputs)
+
+
+def _between(frame: DataFrame, treatment: Treatment) -> DataFrame:
+    if treatment.after is not None:
+        frame = frame.where(f"{quoted(SNAPSHOT_COLUMN)} > {treatment.after}")
+    if treatment.upto is not None:
+        frame = frame.where(f"coalesce({quoted(SNAPSHOT_COLUMN)}, 0) <= {treatment.upto}")
+    return frame
+
+
+def _restrict(spark: SparkSession, frame: DataFrame, wanted: dict[DataFile, Positions], how: str) -> DataFrame:
+    """Only rows at these positions (left_semi), or only the others (left_anti)."""
+    if sum(len(each) for each in wanted.values()) <= LITERAL_POSITIONS and len(wanted) <= CASE_FILES:
+        condition = _listed(wanted)
+        return frame.where(condition if how == "left_semi" else f"NOT {condition}")
+    files = list(wanted)
+    number = {file: _number(file, files) for file in files}
+    addresses = np.concatenate([(np.int64(number[file]) << _POSITION_BITS) | wanted[file] for file in files])
+    listed = spark.createDataFrame(pa.table({_ADDRESS: pa.array(addresses, pa.int64())}))
+    if len(addresses) <= BROADCAST_POSITIONS:
+        listed = listed.hint("broadcast")
+    address = f"shiftleft({_number_sql(files)}, {_POSITION_BITS}) | {_POSITION}"
+    return frame.selectExpr("*", f"{address} AS {_ADDRESS}").join(listed, _ADDRESS, how).drop(_ADDRESS)
+
+
+def _listed(wanted: dict[DataFile, Positions]) -> str:
+    """Whether the row is at one of the positions, as a condition that is never NULL."""
+    conditions = [
+        (file, f"{_POSITION} IN ({', '.join(f'{position}L' for position in positions)})")
+        for file, positions in wanted.items()
+    ]
+    if len(conditions) == 1:
+        return f"({conditions[0][1]})"
+    cases = " ".join(f"WHEN {literal(_name(file))} THEN {condition}" for file, condition in conditions)
+    return f"(CASE {_FILE} {cases} ELSE false END)"
+
+
+def _row_id(spark: SparkSession, frame: DataFrame, files: list[DataFile], stored: bool) -> tuple[DataFrame, str]:
+    """rowid = coalesce(the row id stored in the file, the file's first row id + position)."""
+    starts = {file: file.row_id_start for file in files if file.row_id_start is not None}
+    if len(starts) <= CASE_FILES or len(files) == 1:
+        first = _start_sql(starts, len(files))
+        counted = f"({first} + {_POSITION})"
+    else:
+        rows = pa.table(
+            {
+                _NUMBER: pa.array([_number(file, files) for file in starts], pa.int64()),
+                _START: pa.array(list(starts.values()), pa.int64()),
+            }
+        )
+        numbered = frame.selectExpr("*", f"{_number_sql(files)} AS {_NUMBER}")
+        frame = numbered.join(spark.createDataFrame(rows).hint("broadcast"), _NUMBER, "left")
+        counted = f"({_START} + {_POSITION})"
+    return frame, f"coalesce({quoted(ROW_ID_COLUMN)}, {counted})" if stored else counted
+
+
+def _start_sql(starts: dict[DataFile, int], files: int) -> str:
+    if not starts:
+        return "CAST(NULL AS BIGINT)"
+    if files == 1:
+        return f"{next(iter(starts.values()))}L"
+    cases = " ".join(f"WHEN {literal(_name(file))} THEN {start}L" for file, start in starts.items())
+    return f"(CASE {_FILE} {cases} END)"
+
+
+def _number(file: DataFile, files: list[DataFile]) -> int:
+    if len(files) == 1:
+        return 0
+    return files.index(file) if len(files) <= CASE_FILES else _checksum(file)
+
+
+def _number_sql(files: list[DataFile]) -> str:
+    """A number for the row's file, the same that `_number` gives."""
+    if len(files) == 1:
+        return "0L"
+    if len(files) <= CASE_FILES:
+        cases = " ".join(f"WHEN {literal(_name(file))} THEN {number}L" for number, file in enumerate(files))
+        return f"(CASE {_FILE} {cases} END)"
+    return f"crc32(CAST({_FILE} AS BINARY))"
+
+
+def _checksum(file: DataFile) -> int:
+    return zlib.crc32(_name(file).encode())
+
+
+def _name(file: DataFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def check_size(file: DataFile) -> None:
+    """Positions must fit beside the file's number in one 64-bit address."""
+    if file.rows >= 1 << _POSITION_BITS:
+        raise StorageError("FILE_TOO_LARGE", f"{file.path} has {file.rows} rows", hint="Rewrite it as several files.")

@@ -1,0 +1,127 @@
+"""The lake's log of commits, kept in memory and read on from where it ended.
+
+The version of a table is the last snapshot that changed its rows or schema. The log answers that as far back as it has
+no gap: an expired snapshot takes its entry with it. So `expire` stores, for every kept snapshot behind a gap, the
+versions of all tables there (an *anchor*); a gap that somebody else made has no anchor, and then the snapshot behind
+the gap counts as a change: too new a version costs a full refresh, too old a one would lose a change.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from anabranch.store.connection import Connection
+from anabranch.store.protocol import SnapshotInfo, Version
+
+COMPACTIONS = frozenset({"merge_adjacent", "rewrite_delete", "inline_flush", "compacted_table", "flushed_inlined"})
+_ENTRY = re.compile(r'([a-z_]+):("(?:[^"]|"")*"(?:\."(?:[^"]|"")*")?|\d+)')
+
+Anchors = Mapping[int, Mapping[int, int]]
+"""Per snapshot behind a gap: the version of each table, by the catalog's number of the table."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One entry of the log. `changed` and `compacted` hold the catalog's numbers of tables."""
+
+    number: int
+    committed_at: str
+    schema_version: int
+    entries: str
+    author: str | None
+    message: str | None
+    extra: str | None
+
+    @cached_property
+    def changed(self) -> frozenset[int]:
+        return frozenset(table for kind, table in self._numbered if kind not in COMPACTIONS)
+
+    @cached_property
+    def compacted(self) -> frozenset[int]:
+        return frozenset(table for kind, table in self._numbered if kind in COMPACTIONS)
+
+    @property
+    def _numbered(self) -> list[tuple[str, int]]:
+        return [(kind, int(what)) for kind, what in _ENTRY.findall(self.entries) if what.isdigit()]
+
+    def info(self) -> SnapshotInfo:
+        return SnapshotInfo(Version(self.number), self.committed_at, self.author, self.message)
+
+
+class SnapshotLog:
+    """All kept snapshots by number. Entries never change; they only come and expire."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._entries: dict[int, Snapshot] = {}
+        self._last = -1
+
+    def refresh(self) -> int:
+        """Read what is new; the number of the newest snapshot."""
+        count, last = self._connection.catalog(
+            "SELECT count(*) AS kept, max(snapshot_id) AS last FROM ducklake_snapshot"
+        )[0]
+        with self._lock:
+            if (int(count), int(last)) != (len(self._entries), self._last):
+                self._extend(int(count))
+            return self._last
+
+    def entries(self) -> dict[int, Snapshot]:
+        """A copy of the log as it was last read, oldest first."""
+        with self._lock:
+            return dict(self._entries)
+
+    def get(self, number: int) -> Snapshot | None:
+        """The entry of a kept snapshot."""
+        with self._lock:
+            found = self._entries.get(number)
+        if found is None:
+            self.refresh()
+            with self._lock:
+                found = self._entries.get(number)
+        return found
+
+    def version_of(self, table: int, at: int, created: int, anchors: Anchors) -> int:
+        """The last snapshot up to `at` that changed the table; `created` is the snapshot that created it."""
+        with self._lock:
+            number = at
+            while number > created:
+                entry = self._entries.get(number)
+                if entry is None:
+                    return number
+                if table in entry.changed:
+                    return number
+                if number - 1 not in self._entries:
+                    return anchors.get(number, {}).get(table, number)
+                number -= 1
+            return created
+
+    def changes_between(self, since: int, upto: int) -> list[Snapshot] | None:
+        """The entries after `since` up to `upto`; None if one of them has expired."""
+        with self._lock:
+            found = [self._entries.get(number) for number in range(since + 1, upto + 1)]
+        return None if None in found else [entry for entry in found if entry is not None]
+
+    def _extend(self, count: int) -> None:
+        added = self._load(self._last)
+        if len(self._entries) + len(added) != count or not self._entries:
+            self._entries = {}
+            added = self._load(-1)
+        self._entries.update(added)
+        self._last = max(self._entries)
+
+    def _load(self, after: int) -> dict[int, Snapshot]:
+        rows = self._connection.catalog(
+            "SELECT s.snapshot_id, CAST(s.snapshot_time AS VARCHAR(64)), s.schema_version, c.changes_made, c.author,"
+            " c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c"
+            f" ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id > {after} ORDER BY s.snapshot_id"
+        )
+        return {
+            int(number): Snapshot(int(number), at, int(schema), entries or "", author, message, extra)
+            for number, at, schema, entries, author, message, extra in rows
+        }
