@@ -6,6 +6,7 @@ which columns it reads (the holes), its type (from Spark's analyzer) and whether
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -80,7 +81,7 @@ class Expression:
             if value is None:
                 parts.append(part)
                 continue
-            parts.extend(value.parts if len(value.parts) == 1 else ("(", *value.parts, ")"))
+            parts.extend(_enclosed(value.parts))
             deterministic = deterministic and value.deterministic
         equality = self.equality and Equality(
             self.equality.left._replace_holes(value_of),
@@ -113,7 +114,7 @@ def expression(template: str, type: str, *arguments: Expression | str) -> Expres
         if isinstance(argument, str):
             parts.append(argument)
         else:
-            parts.extend(argument.parts if len(argument.parts) == 1 else ("(", *argument.parts, ")"))
+            parts.extend(_enclosed(argument.parts))
             deterministic = deterministic and argument.deterministic
         parts.append(piece)
     return Expression(_join_text(parts), type, deterministic)
@@ -136,6 +137,16 @@ def is_negated_column(candidate: Expression) -> str | None:
         case ("NOT ", Ref(name)):
             return name
     return None
+
+
+def _enclosed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts as an operand: in parentheses, unless they are a column or one word of text."""
+    if len(parts) == 1 and (not isinstance(parts[0], str) or _WORD.fullmatch(parts[0])):
+        return parts
+    return ("(", *parts, ")")
+
+
+_WORD = re.compile(r"\w+|'[^']*'")
 
 
 def _join_text(parts: Iterable[Part]) -> tuple[Part, ...]:

@@ -19,7 +19,6 @@ from anabranch.delta.equalities import matches
 from anabranch.delta.narrow import Smallness
 from anabranch.delta.restrict import narrow_key_set
 
-
 Visit = tuple[Relation, str, tuple[str, ...], Relation | None]
 """An operator, and how its rows are read: because of which operator, which columns by which keys."""
 
