@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.algebra.relation import Column, Output, Project, Relation, Scan
+from anabranch.algebra.relation import Column, Output, Project, Relation, Scan, iterate
 from anabranch.delta.choose import refusals_of
 from anabranch.delta.state import Part, layout
 from anabranch.errors import QueryError
@@ -34,6 +34,19 @@ class Program:
     kernel: Relation | None = None
     notes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    clock: str | None = None
+
+    @property
+    def columns_read(self) -> dict[str, frozenset[str]]:
+        """Per table, the columns that the query reads; all of them where it runs as it is."""
+        read: dict[str, frozenset[str]] = {}
+        for part in self.parts:
+            for relation in iterate(part.relation):
+                for child in relation.children:
+                    if isinstance(child, Scan):
+                        used = _columns_used(relation, child)
+                        read[child.table] = read.get(child.table, frozenset()) | used
+        return read
 
     @property
     def is_differential(self) -> bool:
@@ -72,6 +85,12 @@ def _named(relation: Relation, columns: tuple[Column, ...]) -> Relation:
     """The relation under the names that readers see."""
     outputs = zip(columns, relation.columns, strict=True)
     return Project(relation, tuple(Output(shown.name, inner.value) for shown, inner in outputs))
+
+
+def _columns_used(reader: Relation, scan: Scan) -> frozenset[str]:
+    if isinstance(reader, Project):
+        return frozenset().union(*(each.value.columns for each in reader.outputs))
+    return frozenset(scan.names)
 
 
 def _check_names(columns: tuple[Column, ...]) -> None:

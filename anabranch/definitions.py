@@ -39,7 +39,12 @@ class StoredPart:
 
 @dataclass(frozen=True, slots=True)
 class StreamTable:
-    """A definition. `generation` grows with every change of the query; `inputs` are the ids of the tables it reads."""
+    """A definition.
+
+    `generation` grows with every change of the query. `inputs` are the ids of the tables it reads, `fields_read` the
+    columns of sources by name and field id: a column that only has the same name is another column. `session` are
+    Spark's settings that the query means, `clock` what it reads of the time.
+    """
 
     id: str
     name: str
@@ -52,6 +57,9 @@ class StreamTable:
     parts: tuple[StoredPart, ...]
     created_at: str
     session: Mapping[str, str] = field(default_factory=dict)
+    input_names: Mapping[str, str] = field(default_factory=dict)
+    fields_read: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    clock: str | None = None
     diamond_consistency: str | None = None
     diamond_schedule_policy: str | None = None
 

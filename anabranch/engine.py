@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from anabranch.compile import Program, compile_query
 from anabranch.definitions import SETTING, StreamTable
@@ -33,13 +34,14 @@ DEFINED_UNDER = (
 
 @dataclass
 class Engine:
-    """One open lake."""
+    """One open lake. `looked_at`: when a node was last found to have nothing to do, which is not worth a commit."""
 
     path: str
     store: DuckLakeStore
     session: SparkSession
     settings: Settings
     own_spark: SparkSession | None = None
+    looked_at: dict[str, float] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], Program] = field(default_factory=dict)
     _local: threading.local = field(default_factory=threading.local)
@@ -51,6 +53,11 @@ class Engine:
     def runner(self) -> Runner:
         """A fresh place to bind rows and run plans."""
         return Runner(self.session)
+
+    @property
+    def time_zone(self) -> ZoneInfo:
+        """The time zone that queries see."""
+        return ZoneInfo(str(self.session.conf.get("spark.sql.session.timeZone")))
 
     @property
     def definition_settings(self) -> dict[str, str]:

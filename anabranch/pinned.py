@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from anabranch.algebra.relation import Column
 from anabranch.definitions import CONDITION, FRONTIER, NODE, VIEW, Condition, StreamTable
 from anabranch.errors import NotFoundError, StateError
 from anabranch.graph.dag import Graph
-from anabranch.graph.frontier import Frontier
+from anabranch.graph.frontier import Frontier, from_json
 from anabranch.store.protocol import MAIN, STATE, Store, TableInfo, Version
 
 
@@ -30,7 +30,9 @@ class Pinned:
 
     @cached_property
     def frontiers(self) -> dict[str, Frontier]:
-        return {node: Frontier.from_json(self.documents[FRONTIER + node]) for node in self.nodes}
+        """How far each stream table is; one that is just being created has none."""
+        texts = {node: self.documents.get(FRONTIER + node) for node in self.nodes}
+        return {node: from_json(text) for node, text in texts.items() if text is not None}
 
     @cached_property
     def conditions(self) -> dict[str, Condition]:
@@ -49,7 +51,7 @@ class Pinned:
 
     @cached_property
     def graph(self) -> Graph:
-        return Graph({node.id: node.inputs for node in self.nodes.values()})
+        return Graph({node.id: node.inputs for node in self.nodes.values()}, {each: self.name_of(each) for each in (*self.sources, *self.nodes)})
 
     @cached_property
     def _ids(self) -> dict[str, str]:
@@ -115,6 +117,10 @@ class Pinned:
     def part(self, stored_name: str) -> TableInfo:
         """The stored table of a part."""
         return self._parts[stored_name]
+
+    def with_definition(self, node: StreamTable) -> Pinned:
+        """The same lake with one stream table defined, anew or otherwise."""
+        return replace(self, documents={**self.documents, NODE + node.id: node.to_json()})
 
     @property
     def table_names(self) -> Sequence[str]:

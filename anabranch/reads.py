@@ -1,28 +1,44 @@
-"""Reading: a table at a snapshot, and any Spark SQL query with every lake table at one snapshot."""
+"""Reading: a table at a snapshot, and any Spark SQL query with every lake table at one snapshot.
+
+A query keeps its text. Only the names of lake tables in it are replaced, by views that stand for their rows at the
+snapshot; a name that is no table of the lake is left to Spark.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from pyspark.errors import PySparkException
 
 from anabranch.engine import Engine
-from anabranch.errors import NotFoundError
+from anabranch.errors import NotFoundError, QueryError
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned, pin
-from anabranch.store.protocol import Version
+from anabranch.spark.analyze import query_error
+from anabranch.spark.session import is_remote
+from anabranch.sql.statement_nodes import Fragment, OtherStatement, QualifiedName, SelectStatement
+from anabranch.sql.statements import parse_statement
+from anabranch.store.protocol import TableInfo, Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+RowsOf = Callable[[str], "DataFrame"]
+_number = itertools.count()
+
 
 def table(engine: Engine, name: str, at: Version | None = None) -> DataFrame:
     """The rows of a source or stream table, as readers see them."""
-    if at is None and engine.transaction is not None:
-        pinned = pin(engine.store, engine.transaction.pinned)
-        if pinned.find(name) not in pinned.nodes:
-            return engine.transaction.read(name)
-    else:
-        _check_snapshot(engine, at)
-        pinned = pin(engine.store, at)
+    if at is not None:
+        check_snapshot(engine, at)
+    elif engine.transaction is not None and engine.transaction.has_table(name):
+        return engine.transaction.read(name)
+    pinned = pin(engine.store, at)
+    if name.lower() in pinned.views:
+        return run_select(engine, _query_of(pinned.views[name.lower()][1]), at)
     return rows_of(engine, pinned, pinned.id_of(name))
 
 
@@ -33,9 +49,91 @@ def rows_of(engine: Engine, pinned: Pinned, table: str) -> DataFrame:
     return engine.store.read(table, pinned.version)
 
 
-def _check_snapshot(engine: Engine, at: Version | None) -> None:
-    if at is None:
-        return
+def run_select(engine: Engine, query: Fragment, at: Version | None = None) -> DataFrame:
+    """A query's rows, all tables of the lake at one snapshot; inside a transaction its own writes are seen."""
+    with spark_errors(), Views(engine, pin(engine.store, at)) as views:
+        return engine.session.sql(query.with_views(views.view_of))
+
+
+def run_over(engine: Engine, pinned: Pinned, query: str, rows_of_table: RowsOf) -> DataFrame:
+    """A defining query as it is, over the given rows of its tables."""
+    with Views(engine, pinned, rows_of_table) as views:
+        return engine.session.sql(_query_of(query).with_views(views.view_of))
+
+
+def run_other(engine: Engine, statement: OtherStatement) -> DataFrame:
+    """A statement that is neither ours nor a query: Spark's own, but nothing that would write somewhere else."""
+    if statement.keyword in READ_ONLY:
+        with spark_errors():
+            return engine.session.sql(statement.text)
+    raise QueryError(
+        "STATEMENT_NOT_SUPPORTED",
+        f"{statement.keyword} statements are not understood",
+        "lake.sql takes queries, INSERT, UPDATE, DELETE, MERGE, CREATE / DROP / ALTER TABLE, views, and the STREAM TABLE "
+        "statements",
+        "run other statements on the Spark session itself",
+    )
+
+
+READ_ONLY = frozenset({"SET", "EXPLAIN", "SHOW", "DESCRIBE", "DESC"})
+
+
+class Views:
+    """Names of lake tables -> views of their rows in our session. The views go when the block ends."""
+
+    def __init__(self, engine: Engine, pinned: Pinned, rows_of_table: RowsOf | None = None) -> None:
+        self._engine = engine
+        self._pinned = pinned
+        self._rows_of = rows_of_table or (lambda table: rows_of(engine, pinned, table))
+        self._transaction = engine.transaction if rows_of_table is None else None
+        self._made: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Over Connect a frame is analysed when it runs, so its views have to stay.
+        if not is_remote(self._engine.session):
+            for view in self._made.values():
+                self._engine.session.catalog.dropTempView(view)
+
+    def view_of(self, parts: QualifiedName) -> str | None:
+        """The text that stands for a table; None where the lake has no table of that name."""
+        name = ".".join(parts)
+        if self._transaction is not None and self._transaction.has_table(name):
+            return self._view(f"transaction/{name.lower()}", lambda: self._transaction_rows(name))
+        if name.lower() in self._pinned.views:
+            return "(" + _query_of(self._pinned.views[name.lower()][1]).with_views(self.view_of) + ")"
+        found = self._pinned.find(name)
+        return None if found is None else self._view(found, lambda: self._rows_of(found))
+
+    def of_frame(self, rows: DataFrame) -> str:
+        """A view of any rows."""
+        return self._view(f"frame/{len(self._made)}", lambda: rows)
+
+    def _transaction_rows(self, name: str) -> DataFrame:
+        if self._transaction is None:
+            raise AssertionError("asked only inside a transaction")
+        return self._transaction.read(name)
+
+    def _view(self, key: str, rows: Callable[[], DataFrame]) -> str:
+        if key not in self._made:
+            self._made[key] = f"__ab_view_{next(_number)}"
+            rows().createOrReplaceTempView(self._made[key])
+        return self._made[key]
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Spark's errors as ours: the same condition and message, without the Java stack."""
+    try:
+        yield
+    except PySparkException as error:
+        raise query_error(error) from None
+
+
+def check_snapshot(engine: Engine, at: Version) -> None:
+    """Whether a snapshot can be read."""
     kept = [each.version for each in engine.store.snapshots()]
     if at not in kept:
         raise NotFoundError(
@@ -44,3 +142,10 @@ def _check_snapshot(engine: Engine, at: Version | None) -> None:
             f"kept snapshots: {kept[0]} to {kept[-1]}",
             "lake.history() tells which tick made which snapshot",
         )
+
+
+def _query_of(text: str) -> Fragment:
+    statement = parse_statement(text)
+    if not isinstance(statement, SelectStatement):
+        raise QueryError("NOT_A_QUERY", "a query is needed, this is another statement", text, "write SELECT ...")
+    return statement.query

@@ -46,6 +46,7 @@ class Report(Mapping[str, NodeReport]):
     spark_jobs: int | None
     nodes: Mapping[str, NodeReport] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> NodeReport:
         folded = {each.lower(): report for each, report in self.nodes.items()}
@@ -62,7 +63,7 @@ class Report(Mapping[str, NodeReport]):
     def __repr__(self) -> str:
         jobs = "" if self.spark_jobs is None else f", {self.spark_jobs} Spark jobs"
         head = f"snapshot {self.snapshot}, {self.seconds:.2f} s{jobs}"
-        return "\n".join([head, *(f"  {each}" for each in self.nodes.values())])
+        return "\n".join([head, *(f"  {each}" for each in self.nodes.values()), *self.notices])
 
     def _repr_html_(self) -> str:
         cells = "".join(

@@ -1,0 +1,298 @@
+"""Creating, altering, dropping, pausing stream tables. Each is one commit, in which all that has to move along does."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from anabranch.algebra.relation import RESERVED_PREFIX
+from anabranch.compile import Program
+from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, StoredPart, StreamTable
+from anabranch.engine import Engine
+from anabranch.errors import QueryError, SettingError, StateError
+from anabranch.graph.diamonds import announcements
+from anabranch.observe.report import Report
+from anabranch.pinned import Pinned
+from anabranch.refresh import Tick, planned_again
+from anabranch.schedule.plan import plan_alter, plan_creation
+from anabranch.schedule.schedules import parse_schedule
+from anabranch.settings import check
+from anabranch.situation import graph_state, node_state, pin_of
+from anabranch.store.protocol import (
+    MAIN,
+    STATE,
+    Commit,
+    CreateView,
+    Document,
+    DocumentIs,
+    DropTable,
+    DropView,
+    TableName,
+    Version,
+)
+from anabranch.store.protocol import Action as StoreAction
+
+UNCHANGED: Final = object()
+"""Stands for "leave it as it is" where None means something."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for when creating a stream table."""
+
+    name: str
+    query: str
+    schedule: str | None = None
+    refresh_mode: str = "AUTO"
+    diamond_consistency: str | None = None
+    diamond_schedule_policy: str | None = None
+
+
+def create(engine: Engine, request: Request) -> Report:
+    """Create and fill a stream table, its inputs brought to agreement, in one commit."""
+    _check_request(request)
+    return planned_again(engine, lambda now: _create(engine, request, now))
+
+
+def alter(engine: Engine, name: str, query: str | None, schedule: Any, refresh_mode: str | None) -> Report:
+    """Change a stream table; a new query is filled in, and descendants get the difference, in one commit."""
+    if schedule is not UNCHANGED:
+        parse_schedule(schedule)
+    if refresh_mode is not None:
+        _mode(refresh_mode)
+    return planned_again(engine, lambda now: _alter(engine, name, query, schedule, refresh_mode, now))
+
+
+def drop(engine: Engine, name: str, cascade: bool) -> None:
+    """Drop a stream table, with `cascade` those that read it too."""
+    planned_again(engine, lambda _: _drop(engine, name, cascade))
+
+
+def hold(engine: Engine, names: Sequence[str], paused: bool) -> None:
+    """Pause or resume stream tables; resuming ends a suspension and a back-off."""
+
+    def change(_: datetime) -> Version:
+        pinned = engine.pin()
+        documents: dict[str, Document] = {}
+        for name in names:
+            node = pinned.node(name)
+            if paused and node.refresh_mode is RefreshMode.IMMEDIATE:
+                raise StateError(
+                    "IMMEDIATE_CANNOT_PAUSE",
+                    f'stream table "{node.name}" is IMMEDIATE and cannot be paused',
+                    "it is refreshed in the commit of each write",
+                    "alter its refresh mode first",
+                )
+            condition = replace(pinned.conditions[node.id], paused=paused)
+            if not paused:
+                condition = replace(condition, suspended=False, consecutive_errors=0, retry_at=None)
+            documents[CONDITION + node.id] = condition.to_json()
+        if not names:
+            documents[SCHEDULER] = "paused" if paused else None
+        return engine.store.commit(Commit(documents=documents, message="pause" if paused else "resume"))
+
+    planned_again(engine, change)
+
+
+SCHEDULER = "scheduler"
+
+
+def _create(engine: Engine, request: Request, now: datetime) -> Report:
+    pinned = engine.pin()
+    _check_name(pinned, request.name)
+    program = engine.compile(request.query, pinned)
+    _check_mode(request.name, _mode(request.refresh_mode), program)
+    node = _definition(engine, pinned, request, program, now)
+    planned = pinned.with_definition(node)
+    state = graph_state(engine, pinned).with_node(node_state(engine, planned, node))
+    decided = plan_creation(graph_state(engine, pinned), node_state(engine, planned, node), pin_of(engine, pinned, now), now)
+    view = CreateView(TableName(MAIN, node.name), TableName(STATE, node.shown.table), node.shown.visible, node.shown.flag)
+    tick = Tick(
+        engine,
+        planned,
+        state,
+        decided,
+        now,
+        defined=(node,),
+        actions=(view,),
+        existing=dict(pinned.documents),
+        notices=(*program.notes, *announcements(planned.graph, node.id)),
+    )
+    return tick.perform()
+
+
+def _alter(
+    engine: Engine, name: str, query: str | None, schedule: Any, refresh_mode: str | None, now: datetime
+) -> Report:
+    pinned = engine.pin()
+    old = pinned.node(name)
+    new = replace(
+        old,
+        schedule=old.schedule if schedule is UNCHANGED else schedule,
+        refresh_mode=_mode(refresh_mode) if refresh_mode is not None else old.refresh_mode,
+    )
+    program = engine.compile(query if query is not None else old.query, pinned)
+    _check_mode(name, new.refresh_mode, program)
+    if query is None:
+        requirement = DocumentIs(NODE + old.id, pinned.documents[NODE + old.id])
+        commit = Commit(requirements=(requirement,), documents={NODE + old.id: new.to_json()}, message=f"alter {name}")
+        return Report(engine.store.commit(commit).number, 0.0, 0)
+    generation = old.generation + 1
+    new = replace(
+        new,
+        query=query,
+        generation=generation,
+        inputs=tuple(sorted(program.tables)),
+        columns=program.columns,
+        parts=_stored_parts(old.name, old.id, generation, program),
+        session=engine.definition_settings,
+        input_names={table: pinned.name_of(table) for table in program.tables},
+        fields_read=_fields_read(pinned, program),
+        clock=program.clock,
+    )
+    return _redefine(engine, pinned, old, new, (*program.notes,), now)
+
+
+def _redefine(
+    engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable, notes: tuple[str, ...], now: datetime
+) -> Report:
+    """Fill the new definition beside the old rows, and hand the difference to all that read it."""
+    planned = pinned.with_definition(new)
+    altered = node_state(engine, planned, new)
+    decided = plan_alter(graph_state(engine, pinned), altered, pin_of(engine, pinned, now), now)
+    view = CreateView(TableName(MAIN, new.name), TableName(STATE, new.shown.table), new.shown.visible, new.shown.flag)
+    dropped = (DropTable(pinned.part(part.table).id) for part in old.parts)
+    tick = Tick(
+        engine,
+        planned,
+        graph_state(engine, pinned).with_node(altered),
+        decided,
+        now,
+        defined=(new,),
+        actions=(DropView(TableName(MAIN, old.name)), view, *dropped),
+        existing=dict(pinned.documents),
+        notices=notes,
+    )
+    return tick.perform()
+
+
+def _drop(engine: Engine, name: str, cascade: bool) -> None:
+    pinned = engine.pin()
+    node = pinned.node(name)
+    readers = [pinned.nodes[each] for each in pinned.graph.order if each in pinned.graph.descendants(node.id)]
+    if readers and not cascade:
+        raise StateError(
+            "TABLE_IS_READ",
+            f'stream table "{node.name}" is read by others',
+            f"these read it: {', '.join(each.name for each in readers)}",
+            "drop them first, or pass cascade=True (SQL: CASCADE)",
+        )
+    dropped = [node, *readers]
+    actions: list[StoreAction] = [DropView(TableName(MAIN, each.name)) for each in dropped]
+    actions += [DropTable(pinned.part(part.table).id) for each in dropped for part in each.parts]
+    documents: dict[str, Document] = {
+        prefix + each.id: None for each in dropped for prefix in (NODE, FRONTIER, CONDITION)
+    }
+    requirements = tuple(DocumentIs(NODE + each.id, pinned.documents[NODE + each.id]) for each in dropped)
+    engine.store.commit(Commit(tuple(actions), requirements, documents, message=f"drop {node.name}"))
+
+
+def _definition(engine: Engine, pinned: Pinned, request: Request, program: Program, now: datetime) -> StreamTable:
+    id = uuid.uuid4().hex
+    return StreamTable(
+        id=id,
+        name=request.name,
+        query=request.query,
+        schedule=request.schedule,
+        refresh_mode=_mode(request.refresh_mode),
+        generation=1,
+        inputs=tuple(sorted(program.tables)),
+        columns=program.columns,
+        parts=_stored_parts(request.name, id, 1, program),
+        created_at=now.isoformat(),
+        session=engine.definition_settings,
+        input_names={table: pinned.name_of(table) for table in program.tables},
+        fields_read=_fields_read(pinned, program),
+        clock=program.clock,
+        diamond_consistency=request.diamond_consistency,
+        diamond_schedule_policy=request.diamond_schedule_policy,
+    )
+
+
+def _stored_parts(name: str, id: str, generation: int, program: Program) -> tuple[StoredPart, ...]:
+    return tuple(
+        StoredPart(
+            part.name,
+            "_".join(filter(None, (name, id[:8], str(generation), part.name))),
+            part.columns,
+            part.visible,
+            part.flag,
+        )
+        for part in program.parts
+    )
+
+
+def _fields_read(pinned: Pinned, program: Program) -> dict[str, dict[str, int]]:
+    """The columns of sources that the query reads, by field id."""
+    read: dict[str, dict[str, int]] = {}
+    for table, names in program.columns_read.items():
+        if table in pinned.sources:
+            info = pinned.sources[table]
+            fields = dict(zip((each.name for each in info.columns), info.field_ids, strict=True))
+            read[table] = {name: fields[name] for name in sorted(names)}
+    return read
+
+
+def _check_request(request: Request) -> None:
+    _mode(request.refresh_mode)
+    parse_schedule(request.schedule)
+    for setting in ("diamond_consistency", "diamond_schedule_policy"):
+        if getattr(request, setting) is not None:
+            check(setting, getattr(request, setting))
+
+
+def _check_name(pinned: Pinned, name: str) -> None:
+    if not name or name.lower().startswith(RESERVED_PREFIX) or "." in name:
+        raise SettingError(
+            "BAD_TABLE_NAME",
+            f"{name!r} cannot be a table's name",
+            f"names are not empty, have no dot and do not start with {RESERVED_PREFIX}",
+        )
+    if pinned.find(name) is not None or name.lower() in pinned.views:
+        raise StateError(
+            "TABLE_EXISTS",
+            f"there is a table {name!r} already",
+            f"existing tables: {', '.join(pinned.table_names)}",
+            "choose another name, drop it first, or use CREATE OR REPLACE STREAM TABLE",
+        )
+
+
+def _check_mode(name: str, mode: RefreshMode, program: Program) -> None:
+    if mode in (RefreshMode.DIFFERENTIAL, RefreshMode.IMMEDIATE) and program.refusals:
+        first = program.refusals[0]
+        raise QueryError(
+            "NOT_DIFFERENTIABLE",
+            f'the query of "{name}" cannot be refreshed differentially: {first.construct}',
+            first.reason,
+            first.hint or "use refresh_mode AUTO or FULL",
+        )
+
+
+def _mode(text: str) -> RefreshMode:
+    if text.upper() not in RefreshMode.__members__:
+        raise SettingError(
+            "BAD_REFRESH_MODE",
+            f"{text!r} is not a refresh mode",
+            f"refresh modes: {', '.join(RefreshMode)}",
+        )
+    return RefreshMode(text.upper())
+
+
+def expire(engine: Engine, older_than: str) -> int:
+    """Drop old snapshots, except those that a frontier still needs."""
+    pinned = engine.pin()
+    keep = frozenset(at for frontier in pinned.frontiers.values() for at in frontier.inputs.values())
+    return engine.store.expire(seconds(older_than), keep)

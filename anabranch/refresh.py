@@ -1,0 +1,218 @@
+"""One tick, on one screen: pin, decide, work out, commit, record.
+
+A tick is one commit. Requirements checked inside it say what it was worked out from: the frontier and the definition of
+every node that moves or is read. If one no longer holds, nothing is committed and the tick is planned again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TypeVar
+
+from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, StreamTable
+from anabranch.engine import Engine
+from anabranch.errors import ConflictError
+from anabranch.graph.frontier import Frontier, to_json
+from anabranch.inputs import TickInputs
+from anabranch.observe.report import Action, NodeReport, Report
+from anabranch.pinned import Pinned
+from anabranch.schedule import decide as decisions
+from anabranch.schedule.backoff import retry_at
+from anabranch.schedule.decide import Decision, after_failures, decide
+from anabranch.schedule.state import GraphState
+from anabranch.situation import graph_state, pin_of
+from anabranch.spark.jobs import count_jobs
+from anabranch.store.protocol import Action as StoreAction
+from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, Version
+from anabranch.work import NodeOutcome, work_out
+
+PLANNED_AGAIN = 20
+T = TypeVar("T")
+
+
+def refresh(engine: Engine, names: Sequence[str] = ()) -> Report:
+    """One tick over everything pending, or over the named stream tables and what must move with them."""
+    pinned = engine.pin()
+    requested = frozenset(pinned.node(name).id for name in names) if names else frozenset(pinned.nodes)
+    return tick(engine, requested)
+
+
+def tick(engine: Engine, requested: frozenset[str] | None) -> Report:
+    """One tick; `requested` None asks for what is due by its schedule."""
+    return planned_again(engine, lambda now: _one_tick(engine, requested, now))
+
+
+def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
+    """Plan and commit; when others committed first what it relied on, plan again on what is there now."""
+    with engine.lock:
+        for number in range(PLANNED_AGAIN):
+            try:
+                return attempt(datetime.now(UTC))
+            except ConflictError:
+                if number == PLANNED_AGAIN - 1:
+                    raise
+                time.sleep(random.uniform(0, 0.05 * (number + 1)))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _one_tick(engine: Engine, requested: frozenset[str] | None, now: datetime) -> Report:
+    pinned = engine.pin()
+    state = graph_state(engine, pinned)
+    decided = decide(state, pin_of(engine, pinned, now), now, requested)
+    return Tick(engine, pinned, state, decided, now).perform()
+
+
+@dataclass
+class Tick:
+    """A tick on its way: decisions, then an outcome per moving node, then one commit.
+
+    `defined` are the stream tables that this tick defines, anew or otherwise; `pinned` knows them already, while
+    `existing` are the documents as they are in the lake.
+    """
+
+    engine: Engine
+    pinned: Pinned
+    state: GraphState
+    decided: tuple[Decision, ...]
+    now: datetime
+    defined: tuple[StreamTable, ...] = ()
+    actions: tuple[StoreAction, ...] = ()
+    existing: dict[str, str] | None = None
+    notices: tuple[str, ...] = ()
+    outcomes: dict[str, NodeOutcome] = field(default_factory=dict)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def perform(self) -> Report:
+        started = time.perf_counter()
+        with count_jobs(self.engine.session) as jobs:
+            self._work_out()
+        worked_out = time.perf_counter()
+        version = self._commit()
+        self._remember_those_without_data()
+        ended = time.perf_counter()
+        timings = {"work_out": worked_out - started, "commit": ended - worked_out}
+        return Report(version.number, ended - started, jobs.jobs, self._node_reports(), timings, self.notices)
+
+    def _work_out(self) -> None:
+        """Every moving node's change, inputs before readers; one that fails holds back what reads it."""
+        inputs = TickInputs(self.engine.store, self.pinned, frozenset(each.id for each in self.defined))
+        moving = [each.node for each in self.decided if each.action is decisions.Action.MOVE]
+        for node in moving:
+            held_back = any(table in moving and not self._is_done(table) for table in self.pinned.nodes[node].inputs)
+            if not held_back:
+                self.outcomes[node] = work_out(self.engine, inputs, self.pinned.nodes[node])
+        for node in self.defined:
+            error = self.outcomes[node.id].error
+            if error is not None:
+                raise error
+
+    def _is_done(self, node: str) -> bool:
+        return node in self.outcomes and self.outcomes[node].error is None
+
+    @cached_property
+    def _advancing(self) -> dict[str, Frontier]:
+        """Where each node arrives, those left out that failed or read one that did."""
+        failed = {node for node, outcome in self.outcomes.items() if outcome.error}
+        left = after_failures(self.state, self.decided, failed)
+        return {each.node: each.target for each in left if each.target is not None}
+
+    def _commit(self) -> Version:
+        """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
+        if not self.outcomes:
+            return self.pinned.version
+        documents: dict[str, Document] = {FRONTIER + node: _at_commit(to) for node, to in self._advancing.items()}
+        documents |= {CONDITION + node: self._condition(node).to_json() for node in self.outcomes}
+        documents |= {NODE + node.id: node.to_json() for node in self.defined}
+        moved = (node for node in self.outcomes if node in self._advancing)
+        return self.engine.store.commit(
+            Commit(
+                (*(action for node in moved for action in self.outcomes[node].actions), *self.actions),
+                tuple(self._requirements()),
+                documents,
+                tuple(self._history(node) for node in self.outcomes),
+                f"tick {self.id}",
+            )
+        )
+
+    def _requirements(self) -> Iterator[Requirement]:
+        """The frontier and the definition of every node that moves or is read are those the tick was worked out from."""
+        existing = self.pinned.documents if self.existing is None else self.existing
+        relied_on = {*self._advancing, *self.outcomes}
+        relied_on |= {table for node in self.outcomes for table in self.pinned.nodes[node].inputs}
+        for node in sorted(relied_on & self.pinned.nodes.keys()):
+            yield DocumentIs(NODE + node, existing.get(NODE + node))
+            yield DocumentIs(FRONTIER + node, existing.get(FRONTIER + node))
+
+    def _condition(self, node: str) -> Condition:
+        before = self.pinned.conditions[node]
+        error = self.outcomes[node].error
+        if error is None:
+            return before.succeeded(self.now.timestamp()) if node in self._advancing else before
+        described = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
+        errors = before.consecutive_errors + 1
+        suspended = errors >= self.engine.settings.integer("max_consecutive_errors")
+        return before.failed(described, retry_at(self.now, errors).timestamp(), suspended)
+
+    def _history(self, node: str) -> dict[str, object]:
+        report = self._node_report(node, self.outcomes[node])
+        return {
+            "tick_id": self.id,
+            "node_id": node,
+            "node_name": report.name,
+            "started_at": self.now.isoformat(),
+            "action": report.action.value,
+            "reason": report.reason,
+            "rows_inserted": report.rows_inserted,
+            "rows_deleted": report.rows_deleted,
+            "seconds": report.seconds,
+            "fused": report.fused,
+            **({"error": dict(report.error)} if report.error else {}),
+        }
+
+    def _node_reports(self) -> dict[str, NodeReport]:
+        reports = [self._report_of(each) for each in self.decided]
+        return {each.name: each for each in reports if each is not None}
+
+    def _report_of(self, decision: Decision) -> NodeReport | None:
+        if decision.node in self.outcomes:
+            return self._node_report(decision.node, self.outcomes[decision.node])
+        name = self.pinned.nodes[decision.node].name
+        match decision.action:
+            case decisions.Action.NOT_DUE:
+                return None
+            case decisions.Action.NO_DATA:
+                return NodeReport(name, Action.NO_DATA, decision.reason)
+            case decisions.Action.MOVE:
+                return NodeReport(name, Action.SKIPPED, "UPSTREAM_FAILED")
+            case _:
+                return NodeReport(name, Action.SKIPPED, f"{decision.reason}: {decision.text}")
+
+    def _node_report(self, node: str, outcome: NodeOutcome) -> NodeReport:
+        name = self.pinned.nodes[node].name
+        if outcome.error is not None:
+            error = {"code": outcome.error.code, "message": outcome.error.message, "hint": outcome.error.hint}
+            return NodeReport(name, Action.FAILED, outcome.error.code, seconds=outcome.seconds, error=error)
+        return NodeReport(
+            name,
+            outcome.choice.action,
+            outcome.choice.reason,
+            outcome.fused,
+            outcome.rows_inserted,
+            outcome.rows_deleted,
+            outcome.seconds,
+        )
+
+    def _remember_those_without_data(self) -> None:
+        for decision in self.decided:
+            if decision.advances:
+                self.engine.looked_at[decision.node] = self.now.timestamp()
+
+
+def _at_commit(target: Frontier) -> Callable[[Version], str]:
+    return lambda version: to_json(target.settled_at(version))
