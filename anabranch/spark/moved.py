@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  the name every Spark user knows
 
 from anabranch.spark.identity import consolidate
 from anabranch.spark.quote import quoted
-from anabranch.store.protocol import ROWID, WEIGHT
+from anabranch.store.protocol import ROWID, WEIGHT, StagedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,15 +23,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moved:
-    """The change of one stored table: a consolidated Z-set of its rows, and the rowids of the rows that go."""
+    """The change of one stored table: what goes into the commit, and the Z-set of rows for those who read it now.
 
-    rows: DataFrame
+    `make_rows` gives the Z-set as a frame; `table` is the same as an Arrow table, if the change is small.
+    """
+
+    make_rows: Callable[[], DataFrame]
     deleted: pa.Array
-    inserted: int
+    inserts: tuple[pa.Table | StagedFiles, ...]
+    table: pa.Table | None = None
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """The change as a Z-set, with WEIGHT."""
+        return self.make_rows()
+
+    @property
+    def inserted(self) -> int:
+        return sum(each.num_rows if isinstance(each, pa.Table) else each.rows for each in self.inserts)
 
     @property
     def is_empty(self) -> bool:
         return self.inserted == 0 and len(self.deleted) == 0
+
+    def change(self) -> DataFrame:
+        """The change as a Z-set, with WEIGHT."""
+        return self.rows
 
     def after(self, stored: DataFrame) -> DataFrame:
         """The table's rows once this is committed; `stored` are its rows with rowids."""
@@ -43,8 +61,19 @@ class Moved:
 
     def new_rows(self) -> DataFrame:
         """The inserted rows, each as often as it is inserted."""
-        copies = F.explode(F.array_repeat(F.lit(0), F.col(WEIGHT).cast("int")))
+        copies = F.explode(F.expr(f"sequence(1L, {quoted(WEIGHT)})"))
         return self.rows.where(F.col(WEIGHT) > 0).withColumn("__ab_copy", copies).drop("__ab_copy", WEIGHT)
+
+    def shown_counts(self, part: StoredPart) -> tuple[int, int]:
+        """How many rows readers see come and go."""
+        if part.flag is None:
+            return self.inserted, len(self.deleted)
+        if self.table is not None:
+            weights = self.table.filter(self.table.column(part.flag)).column(WEIGHT)
+        else:
+            weights = shown(self.rows, part).select(WEIGHT).toArrow().column(WEIGHT)
+        gained = pc.sum(pc.max_element_wise(weights, 0)).as_py() or 0
+        return gained, gained - (pc.sum(weights).as_py() or 0)
 
 
 def shown(rows: DataFrame, part: StoredPart) -> DataFrame:
@@ -54,6 +83,11 @@ def shown(rows: DataFrame, part: StoredPart) -> DataFrame:
     return _select(visible, [*part.visible, *weight])
 
 
+def signed(rows: DataFrame, weight: int) -> DataFrame:
+    """Every row with this weight."""
+    return rows.withColumn(WEIGHT, F.lit(weight).cast("bigint"))
+
+
 def zset_sum(terms: Sequence[DataFrame]) -> DataFrame:
     """The sum of Z-sets, not consolidated."""
     return reduce(lambda left, right: left.unionAll(right), terms)
@@ -61,7 +95,7 @@ def zset_sum(terms: Sequence[DataFrame]) -> DataFrame:
 
 def difference(new: DataFrame, old: DataFrame) -> DataFrame:
     """new - old, as a consolidated Z-set."""
-    return consolidate(new.withColumn(WEIGHT, F.lit(1)).unionAll(old.withColumn(WEIGHT, F.lit(-1))), WEIGHT)
+    return consolidate(signed(new, 1).unionAll(signed(old, -1)), WEIGHT)
 
 
 def _select(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

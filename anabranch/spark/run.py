@@ -1,0 +1,228 @@
+"""Run relations in a session of our own: bind leaves to DataFrames, collect results, keep what is read again."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from anabranch.algebra.relation import Change, Column, Consolidate, Relation, Stored
+from anabranch.algebra.walk import leaves
+from anabranch.errors import RefreshError
+from anabranch.spark.failure import TooLargeError, running
+from anabranch.spark.located import Located, has_deletes, no_rowids, rowids_of
+from anabranch.spark.moved import Moved, signed
+from anabranch.spark.render import Bound, Rendered, render
+from anabranch.spark.rowids import inserted_rows, located_by_carrying, located_by_scan, only_rowids, with_rowids
+from anabranch.spark.together import collect_tagged
+from anabranch.spark.types import struct_of
+from anabranch.store.protocol import ROWID, WEIGHT, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_LIMIT = 500_000
+_NO_LIMIT = 2**63
+_number = itertools.count()
+
+
+class Runner:
+    """Relations in, DataFrames and Arrow tables out. Its views go when it is closed.
+
+    `limit`: a result with more rows is not collected but stays with the executors.
+    """
+
+    def __init__(self, spark: SparkSession, lake: str = "", limit: int = DEFAULT_LIMIT) -> None:
+        self.spark = spark
+        self.limit = limit
+        self._prefix = f"__ab_{re.sub(r'[^0-9a-zA-Z]', '_', lake)}_{os.getpid()}_"
+        self._names: dict[Relation, Bound] = {}
+        self._tables: dict[Relation, pa.Table] = {}
+        self._views: list[str] = []
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the views."""
+        for view in self._views:
+            self.spark.catalog.dropTempView(view)
+        self._views.clear()
+        self._names.clear()
+        self._tables.clear()
+
+    # ---- what relations stand for
+
+    def bind(self, relation: Relation, frame: DataFrame, weighted: bool | None = None) -> None:
+        """Read `relation` from the frame, which has its columns by name, and WEIGHT if it is a Z-set (a Change is)."""
+        is_weighted = isinstance(relation, Change) if weighted is None else weighted
+        self._names[relation] = Bound(self._view(frame), is_weighted)
+
+    def bind_table(self, relation: Relation, table: pa.Table, weighted: bool | None = None) -> None:
+        """The same for a small Arrow table."""
+        is_weighted = isinstance(relation, Change) if weighted is None else weighted
+        self.bind(relation, self._local(relation.columns, table, is_weighted), is_weighted)
+        self._tables[relation] = table
+
+    def is_bound(self, relation: Relation) -> bool:
+        return relation in self._names
+
+    # ---- results
+
+    def rendered(self, relation: Relation) -> Rendered:
+        """The text that is run."""
+        return render(relation, self._names)
+
+    def is_bag(self, relation: Relation) -> bool:
+        """Whether the relation's rows come without weights."""
+        return not self.rendered(relation).weighted
+
+    def frame(self, relation: Relation) -> DataFrame:
+        """The relation as a DataFrame, with WEIGHT if it is a Z-set. No job runs yet."""
+        with running():
+            return self.spark.sql(self.rendered(relation).sql)
+
+    def collect(self, relation: Relation, limit: int | None = None) -> pa.Table | None:
+        """The rows, a Z-set consolidated and with WEIGHT; None if there are more than `limit`."""
+        known = self._tables.get(relation)
+        return self._collected(self.frame(self._normal(relation)), limit) if known is None else known
+
+    def collect_together(self, relations: Sequence[Relation], limit: int | None = None) -> list[pa.Table] | None:
+        """The rows of several relations, by one job; None if they are more than `limit`."""
+        frames = [self.frame(self._normal(each)) for each in relations]
+        try:
+            with running():
+                tables = collect_tagged(frames)
+        except TooLargeError:
+            return None
+        return None if sum(each.num_rows for each in tables) > self._most(limit) else tables
+
+    def materialise(self, relation: Relation, estimate: int | None = None) -> pa.Table | None:
+        """Compute now, read ever after. `estimate` of the rows: spares trying to collect what is too large.
+
+        Returns the rows if they are few enough to be kept here; more of them stay with the executors.
+        """
+        if self.is_bound(relation):
+            return self._tables.get(relation)
+        weighted = not self.is_bag(relation)
+        table = self.collect(relation) if estimate is None or estimate <= self.limit else None
+        if table is not None:
+            self.bind_table(relation, table, weighted)
+            return table
+        self.bind(relation, self._kept(self.frame(self._normal(relation))), weighted)
+        return None
+
+    # ---- changes of stored tables
+
+    def located(
+        self, change: Relation, stored: DataFrame, limit: int | None = None, store: Store | None = None, part: str = ""
+    ) -> Moved:
+        """What to commit to a stored table whose rows, with ROWID, are `stored`; ROW_NOT_THERE if one is not.
+
+        A change of more than `limit` rows is written by executors through the store. `part`: the stored table's own
+        name, if the change reads it as `Stored` and may take the rowids from there.
+        """
+        found = self._located_here(change, stored, _NO_LIMIT if store is None else limit, part)
+        if found is not None:
+            return self._moved(change.columns, found)
+        if store is None:
+            raise RefreshError("CHANGE_TOO_LARGE", "the change is larger than the driver may collect")
+        rows = self._kept(self._weighted(change))
+        view = self._view(rows)
+        with running():
+            taken = self.spark.sql(only_rowids(located_by_scan(view, self._view(stored), change.columns))).toArrow()
+            staged = store.stage(self.spark.sql(inserted_rows(view, change.columns)), change.columns)
+        return Moved(lambda: rows, rowids_of(taken), (staged,))
+
+    def located_frame(self, change: Relation, stored: DataFrame, part: str = "") -> DataFrame:
+        """The change with the rowids it deletes, as `Located.of` takes it."""
+        terms = with_rowids(change, part, self.is_bag) if part and not self.is_bound(change) else None
+        if terms is None:
+            text = located_by_scan(self._view(self._weighted(change)), self._view(stored), change.columns)
+        else:
+            self._bind_with_rowid(terms, stored)
+            text = located_by_carrying(self._view(self.frame(terms)), change.columns)
+        with running():
+            return self.spark.sql(text)
+
+    def filled(
+        self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Store, estimate: int | None = None
+    ) -> Moved:
+        """What to commit to a new table that gets these rows; more than `limit` are written by executors."""
+        table = None
+        if estimate is None or estimate <= limit:
+            table = self.collect(relation, limit)
+        if table is not None:
+            weight = pa.array([1] * table.num_rows, pa.int64())
+            change = table if WEIGHT in table.column_names else table.append_column(WEIGHT, weight)
+            return self._moved(columns, Located.checked(change, no_rowids()))
+        with running():
+            text = inserted_rows(self._view(self.frame(self._normal(relation))), columns, self.is_bag(relation))
+            staged = store.stage(self.spark.sql(text), columns)
+        reader = self.spark.read.schema(struct_of(columns))
+        return Moved(lambda: signed(reader.parquet(*staged.paths), 1), no_rowids(), (staged,))
+
+    # ---- helpers
+
+    def _located_here(self, change: Relation, stored: DataFrame, limit: int | None, part: str) -> Located | None:
+        known = self._tables.get(change)
+        if known is not None and not self.is_bag(change) and not has_deletes(known):
+            return Located.checked(known, no_rowids())
+        rows = self._collected(self.located_frame(change, stored, part), limit)
+        return None if rows is None else Located.of(rows)
+
+    def _moved(self, columns: tuple[Column, ...], found: Located) -> Moved:
+        inserts = (found.inserts,) if found.inserts.num_rows else ()
+        return Moved(lambda: self._local(columns, found.change, True), found.deletes, inserts, found.change)
+
+    def _normal(self, relation: Relation) -> Relation:
+        """A Z-set in its normal form, a bag as it is."""
+        if isinstance(relation, Consolidate) or self.is_bag(relation):
+            return relation
+        return Consolidate(relation)
+
+    def _weighted(self, change: Relation) -> DataFrame:
+        """The change as a consolidated Z-set, even if it is a bag."""
+        return self.frame(change if isinstance(change, Consolidate) else Consolidate(change))
+
+    def _collected(self, frame: DataFrame, limit: int | None) -> pa.Table | None:
+        try:
+            with running():
+                table = frame.toArrow()
+        except TooLargeError:
+            return None
+        return None if table.num_rows > self._most(limit) else table
+
+    def _kept(self, frame: DataFrame) -> DataFrame:
+        """The frame, computed now and kept by the executors."""
+        with running():
+            return frame.localCheckpoint()
+
+    def _most(self, limit: int | None) -> int:
+        return self.limit if limit is None else limit
+
+    def _bind_with_rowid(self, terms: Relation, stored: DataFrame) -> None:
+        for leaf in leaves(terms):
+            if isinstance(leaf, Stored) and ROWID in leaf.names and not self.is_bound(leaf):
+                self.bind(leaf, stored)
+
+    def _local(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
+        weight = (Column(WEIGHT, "bigint"),) if weighted else ()
+        with running():
+            return self.spark.createDataFrame(table, struct_of(columns + weight))
+
+    def _view(self, frame: DataFrame) -> str:
+        name = f"{self._prefix}{next(_number)}"
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+        return name
