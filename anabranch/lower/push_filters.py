@@ -6,8 +6,9 @@
     L left-join R on c and r             =  L left-join filter (R, r) on c         r reads R only
 
 So `FROM a, b WHERE a.x = b.x` becomes an equi-join. Conditions of a WHERE stay above the side that an outer join pads;
-conditions of an ON go only into the side that is padded or tested. A sub-plan with several readers is not changed for
-one of them: the condition stays above it. The order of conditions is kept.
+conditions of an ON go only into the side that is padded or tested. A WHERE that drops every padded row makes the left
+join an inner one. A sub-plan with several readers is not changed for one of them: the condition stays above it. The
+order of conditions is kept.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from anabranch.algebra.walk import with_children
 from anabranch.lower.build import filtered
 from anabranch.lower.common_conjuncts import common_conjuncts
 from anabranch.lower.names import FreshNames
+from anabranch.lower.null_rejecting import rejects_padding
 from anabranch.lower.sharing import shared_by_several
 
 Predicates = tuple[Expression, ...]
@@ -110,7 +112,17 @@ def _through(*, passing: Callable[..., frozenset[str]]) -> Callable[..., Relatio
 def _join(sinker: _Sinker, relation: Join, predicates: Predicates) -> Relation:
     if not all(each.deterministic for each in relation.on):
         return _stop(sinker, relation, predicates)
-    return _JOINS[relation.kind](sinker, relation, predicates)
+    effective = _without_padding(relation, predicates)
+    return _JOINS[effective.kind](sinker, effective, predicates)
+
+
+def _without_padding(join: Join, predicates: Predicates) -> Join:
+    """The outer join as one that does not make the padded rows which the predicates drop anyway."""
+    if join.kind is not JoinKind.LEFT:
+        return join
+    padded = frozenset(join.right.names)
+    dropped = any(rejects_padding(each, padded) for each in predicates)
+    return replace(join, kind=JoinKind.INNER) if dropped else join
 
 
 def _reads_only(predicates: Predicates, side: Relation) -> Predicates:
