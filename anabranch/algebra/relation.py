@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from anabranch.algebra.expression import Expression, column
@@ -65,11 +66,11 @@ class Relation(metaclass=_Interned):
         @property
         def columns(self) -> tuple[Column, ...]: ...
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.columns)
 
-    @property
+    @cached_property
     def children(self) -> tuple[Relation, ...]:
         """Direct inputs, in field order."""
         found: list[Relation] = []
