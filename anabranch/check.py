@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.algebra.relation import After
+from anabranch.algebra.relation import Scan
 from anabranch.algebra.walk import leaves
-from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import StreamTable
-from anabranch.delta.state import initial
 from anabranch.engine import Engine
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned
-from anabranch.spark.identity import consolidate
+from anabranch.reads import rows_of, run_over
 from anabranch.spark.moved import difference
 
 if TYPE_CHECKING:
@@ -45,3 +42,63 @@ class CheckResult:
         lines += [f"  missing     {row}" for row in self.missing]
         lines += [f"  unexpected  {row}" for row in self.unexpected]
         return "\n".join(lines)
+
+
+def check_node(engine: Engine, name: str) -> CheckResult:
+    """Run the node's settled query on its inputs at the versions its frontier names, and compare both ways."""
+    pinned = engine.pin()
+    node = pinned.node(name)
+    engine.under(node.session)
+    stored = rows_of(engine, pinned, node.id)
+    leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
+    unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])
+    count = engine.store.row_count(pinned.part(node.shown.table).id, pinned.version)
+    return CheckResult(
+        node.name, not unexpected and not missing, count, tuple(missing[:SHOWN_ROWS]), tuple(unexpected[:SHOWN_ROWS])
+    )
+
+
+def from_scratch(engine: Engine, pinned: Pinned, node: StreamTable) -> DataFrame:
+    """The settled query's rows. Where nothing had to be settled, it is the user's own text that runs."""
+    program = engine.program(node, pinned)
+    inputs = TickInputs(engine.store, pinned)
+    since = pinned.frontiers[node.id].inputs
+
+    def rows_read(table: str) -> DataFrame:
+        if table in pinned.nodes:
+            return inputs.node_rows(pinned.nodes[table], since[table])
+        return engine.store.read(table, since[table])
+
+    if program.kernel is None or not program.notes:
+        return run_over(engine, pinned, node.query, rows_read)
+    runner = engine.runner()
+    for leaf in leaves(program.kernel):
+        if isinstance(leaf, Scan):
+            runner.bind(leaf, rows_read(leaf.table))
+    return runner.frame(program.kernel)
+
+
+def _leftovers(rows: list[Row], types: list[str]) -> tuple[list[Any], list[Any]]:
+    """Rows that are in one and not in the other, floating-point columns compared within the tolerance."""
+    floating = [place for place, type in enumerate(types) if type in ("float", "double")]
+    unexpected: list[tuple[Any, ...]] = []
+    missing: list[tuple[Any, ...]] = []
+    for row in rows:
+        (unexpected if row[-1] > 0 else missing).extend([tuple(row[:-1])] * abs(row[-1]))
+    if floating:
+        for odd in list(unexpected):
+            twin = next((each for each in missing if _alike(odd, each, floating)), None)
+            if twin is not None:
+                unexpected.remove(odd)
+                missing.remove(twin)
+    return unexpected, missing
+
+
+def _alike(one: tuple[Any, ...], other: tuple[Any, ...], floating: list[int]) -> bool:
+    for place, (left, right) in enumerate(zip(one, other, strict=True)):
+        if place not in floating or left is None or right is None:
+            if left != right:
+                return False
+        elif not math.isclose(left, right, rel_tol=FLOAT_TOLERANCE, abs_tol=FLOAT_TOLERANCE):
+            return False
+    return True

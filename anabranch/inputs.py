@@ -4,8 +4,8 @@ A leaf says before, after or change of a table; which snapshots that means depen
 own frontier) and on what has already moved in this tick. Naming a leaf `<table>@<since>..<upto>` says exactly that, so
 two nodes that mean the same rows share one leaf, and two that do not never do.
 
-A table that moved in this tick is not in the lake yet: its rows afterwards are the stored ones, less those deleted, plus
-those inserted.
+A table that moved in this tick is not in the lake yet: its rows afterwards are the stored ones, less those deleted,
+plus those inserted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, zset_sum
-from anabranch.store.protocol import ROWID, WEIGHT, Store, Version
+from anabranch.store.protocol import ROWID, Store, Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,18 +32,28 @@ Frames = dict[Relation, "Callable[[], DataFrame]"]
 
 @dataclass
 class TickInputs:
-    """The tables of one tick. `moved` holds, by stored table, what the tick has worked out so far."""
+    """The tables of one tick.
+
+    `replaced` are the old definitions of nodes that the tick gives a new one; `moved` holds, by stored table, what the
+    tick has worked out so far.
+    """
 
     store: Store
     pinned: Pinned
+    replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
 
-    def name_leaves(self, plan: Relation, node: StreamTable, frames: Frames) -> Relation:
+    def name_leaves(
+        self, plan: Relation, node: StreamTable, frames: Frames, query_itself: Callable[[], DataFrame]
+    ) -> Relation:
         """The plan with its leaves named by version; `frames` gets, for each, how to read its rows."""
-        since = self.pinned.frontiers[node.id].inputs if node.id in self.pinned.frontiers else {}
+        since = self.since(node)
         named: dict[Relation, Relation] = {}
         for leaf in leaves(plan):
-            if isinstance(leaf, Before | After | Change | Stored):
+            if isinstance(leaf, After) and leaf.table == QUERY_ITSELF:
+                named[leaf] = After(f"{node.id}/{QUERY_ITSELF}", leaf.columns)
+                frames[named[leaf]] = query_itself
+            elif isinstance(leaf, Before | After | Change | Stored):
                 named[leaf], frames[named[leaf]] = self._named(leaf, node, since)
         return transform(plan, lambda relation: named.get(relation, relation))
 
@@ -59,15 +69,27 @@ class TickInputs:
                 return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
             case After(table, columns):
                 end = self._end(node, table)
-                return After(f"{self._key(node, table)}@{end}", columns), partial(self._after, node, table)
+                return After(f"{self._key(node, table)}@{end}", columns), partial(self.rows_after, node, table)
             case Change(table, columns):
                 start = since.get(table, self.pinned.version)
                 span = f"{start}..{self._end(node, table)}"
                 return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
 
+    def is_new(self, node: StreamTable) -> bool:
+        """Whether the node has no rows yet under this definition."""
+        return node.id in self.replaced or node.id not in self.pinned.frontiers
+
+    def since(self, node: StreamTable) -> Mapping[str, Version]:
+        """Per input, the snapshot that the node last read."""
+        return {} if self.is_new(node) else self.pinned.frontiers[node.id].inputs
+
+    def stored_id(self, table: str) -> str:
+        """The id of the stored table behind a source or stream table."""
+        return self.pinned.part(self.pinned.nodes[table].shown.table).id if table in self.pinned.nodes else table
+
     def has_changed(self, node: StreamTable, table: str) -> bool:
         """Whether an input differs from what the node last read, as far as metadata tells."""
-        since = self.pinned.frontiers[node.id].inputs.get(table)
+        since = self.since(node).get(table)
         if since is None:
             return True
         if table not in self.pinned.nodes:
@@ -90,7 +112,8 @@ class TickInputs:
     def _end(self, node: StreamTable, table: str) -> str:
         """The moment after the tick: the pin, marked where the table itself moves."""
         part = self._shown_part(node, table)
-        return f"{self.pinned.version}+tick" if part is not None and part.table in self.moved else f"{self.pinned.version}"
+        moves = part is not None and part.table in self.moved
+        return f"{self.pinned.version}+tick" if moves else f"{self.pinned.version}"
 
     def _shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
         if table.startswith(PART_PREFIX):
@@ -105,18 +128,23 @@ class TickInputs:
             return self.node_rows(self.pinned.nodes[table], start)
         return self.store.read(table, start)
 
-    def _after(self, node: StreamTable, table: str) -> DataFrame:
+    def rows_after(self, node: StreamTable, table: str) -> DataFrame:
+        """What a table's readers will see once this tick is committed."""
         part = self._shown_part(node, table)
         if part is None:
             return self.store.read(table, self.pinned.version)
-        if part.table in self.moved:
-            return shown(self.moved[part.table].after(self.stored_rows(part)), part)
-        return shown(self.stored_rows(part).drop(ROWID), part)
+        if part.table not in self.moved:
+            return shown(self.stored_rows(part).drop(ROWID), part)
+        moved = self.moved[part.table]
+        is_new = part.table not in self.pinned.part_names
+        return shown(moved.new_rows() if is_new else moved.after(self.stored_rows(part)), part)
 
     def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
         part = self._shown_part(node, table)
         if part is None:
             return self.store.changes(table, start, self.pinned.version)
+        if table in self.replaced:
+            return difference(self.rows_after(node, table), self.node_rows(self.replaced[table], start))
         in_tick = [shown(self.moved[part.table].change(), part)] if part.table in self.moved else []
         earlier = [] if table.startswith(PART_PREFIX) else self._change_before_the_tick(self.pinned.nodes[table], start)
         return zset_sum([*earlier, *in_tick])

@@ -29,8 +29,8 @@ Rows = Any
 def connect(path: str, *, spark: SparkSession | None = None, catalog: str | None = None, **settings: Any) -> Lake:
     """Open the lake in a folder, or make it there.
 
-    `catalog="postgres:dbname=... host=..."` keeps the catalog in PostgreSQL, for many writers. `spark` is the session to
-    run in; without one a local session is started. Other named arguments are settings (`lake.settings` lists them).
+    `catalog="postgres:dbname=... host=..."` keeps the catalog in PostgreSQL, for many writers. `spark` is the session
+    to run in; without one a local session is started. Other named arguments are settings (`lake.settings` lists them).
     """
     return Lake(open_engine(path, spark, catalog, settings))
 
@@ -80,8 +80,8 @@ class Lake:
     ) -> Report:
         """Store a query's result as a table and keep it fresh.
 
-        `schedule` is a duration (`2s`), a cron line, `calculated`, or None for refreshes by hand. `refresh_mode` is AUTO,
-        DIFFERENTIAL (refused where the query cannot be), FULL or IMMEDIATE.
+        `schedule` is a duration (`2s`), a cron line, `calculated`, or None for refreshes by hand. `refresh_mode` is
+        AUTO, DIFFERENTIAL (refused where the query cannot be), FULL or IMMEDIATE.
         """
         request = manage.Request(name, query, schedule, refresh_mode, diamond_consistency, diamond_schedule_policy)
         return manage.create(self._engine, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from anabranch.algebra.relation import RESERVED_PREFIX
@@ -13,13 +13,13 @@ from anabranch.compile import Program
 from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, StoredPart, StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import QueryError, SettingError, StateError
-from anabranch.graph.diamonds import announcements
+from anabranch.graph.diamonds import announcement, find_group
 from anabranch.observe.report import Report
 from anabranch.pinned import Pinned
 from anabranch.refresh import Tick, planned_again
 from anabranch.schedule.plan import plan_alter, plan_creation
 from anabranch.schedule.schedules import parse_schedule
-from anabranch.settings import check
+from anabranch.settings import check, seconds
 from anabranch.situation import graph_state, node_state, pin_of
 from anabranch.store.protocol import (
     MAIN,
@@ -108,8 +108,8 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
     node = _definition(engine, pinned, request, program, now)
     planned = pinned.with_definition(node)
     state = graph_state(engine, pinned).with_node(node_state(engine, planned, node))
-    decided = plan_creation(graph_state(engine, pinned), node_state(engine, planned, node), pin_of(engine, pinned, now), now)
-    view = CreateView(TableName(MAIN, node.name), TableName(STATE, node.shown.table), node.shown.visible, node.shown.flag)
+    pin = pin_of(engine, pinned, now)
+    decided = plan_creation(graph_state(engine, pinned), node_state(engine, planned, node), pin, now)
     tick = Tick(
         engine,
         planned,
@@ -117,9 +117,9 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
         decided,
         now,
         defined=(node,),
-        actions=(view,),
+        actions=(_view(node),),
         existing=dict(pinned.documents),
-        notices=(*program.notes, *announcements(planned.graph, node.id)),
+        notices=(*program.notes, *_announcements(planned, node)),
     )
     return tick.perform()
 
@@ -163,7 +163,6 @@ def _redefine(
     planned = pinned.with_definition(new)
     altered = node_state(engine, planned, new)
     decided = plan_alter(graph_state(engine, pinned), altered, pin_of(engine, pinned, now), now)
-    view = CreateView(TableName(MAIN, new.name), TableName(STATE, new.shown.table), new.shown.visible, new.shown.flag)
     dropped = (DropTable(pinned.part(part.table).id) for part in old.parts)
     tick = Tick(
         engine,
@@ -172,11 +171,18 @@ def _redefine(
         decided,
         now,
         defined=(new,),
-        actions=(DropView(TableName(MAIN, old.name)), view, *dropped),
+        replaced={old.id: old},
+        actions=(DropView(TableName(MAIN, old.name)), _view(new), *dropped),
         existing=dict(pinned.documents),
         notices=notes,
     )
     return tick.perform()
+
+
+def _view(node: StreamTable) -> CreateView:
+    """What a stream table's readers see, for every client of the lake."""
+    shown = node.shown
+    return CreateView(TableName(MAIN, node.name), TableName(STATE, shown.table), shown.visible, shown.flag)
 
 
 def _drop(engine: Engine, name: str, cascade: bool) -> None:
@@ -198,6 +204,11 @@ def _drop(engine: Engine, name: str, cascade: bool) -> None:
     }
     requirements = tuple(DocumentIs(NODE + each.id, pinned.documents[NODE + each.id]) for each in dropped)
     engine.store.commit(Commit(tuple(actions), requirements, documents, message=f"drop {node.name}"))
+
+
+def _announcements(pinned: Pinned, node: StreamTable) -> tuple[str, ...]:
+    group = find_group(pinned.graph, node.id)
+    return () if group is None else (announcement(group, pinned.graph.names, node.diamond_consistency != "none"),)
 
 
 def _definition(engine: Engine, pinned: Pinned, request: Request, program: Program, now: datetime) -> StreamTable:

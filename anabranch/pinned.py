@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,7 +51,8 @@ class Pinned:
 
     @cached_property
     def graph(self) -> Graph:
-        return Graph({node.id: node.inputs for node in self.nodes.values()}, {each: self.name_of(each) for each in (*self.sources, *self.nodes)})
+        names = {each: self.name_of(each) for each in (*self.sources, *self.nodes)}
+        return Graph({node.id: node.inputs for node in self.nodes.values()}, names)
 
     @cached_property
     def _ids(self) -> dict[str, str]:
@@ -121,6 +122,11 @@ class Pinned:
     def with_definition(self, node: StreamTable) -> Pinned:
         """The same lake with one stream table defined, anew or otherwise."""
         return replace(self, documents={**self.documents, NODE + node.id: node.to_json()})
+
+    @property
+    def part_names(self) -> Collection[str]:
+        """The stored tables that are in the lake."""
+        return self._parts.keys()
 
     @property
     def table_names(self) -> Sequence[str]:

@@ -18,13 +18,16 @@ from anabranch.errors import NotFoundError, QueryError
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.analyze import query_error
+from anabranch.spark.quiet import quietly
 from anabranch.spark.session import is_remote
 from anabranch.sql.statement_nodes import Fragment, OtherStatement, QualifiedName, SelectStatement
 from anabranch.sql.statements import parse_statement
-from anabranch.store.protocol import TableInfo, Version
+from anabranch.store.protocol import Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from anabranch.store.transaction import Transaction
 
 RowsOf = Callable[[str], "DataFrame"]
 _number = itertools.count()
@@ -51,7 +54,8 @@ def rows_of(engine: Engine, pinned: Pinned, table: str) -> DataFrame:
 
 def run_select(engine: Engine, query: Fragment, at: Version | None = None) -> DataFrame:
     """A query's rows, all tables of the lake at one snapshot; inside a transaction its own writes are seen."""
-    with spark_errors(), Views(engine, pin(engine.store, at)) as views:
+    current = engine.transaction if at is None else None
+    with spark_errors(), Views(engine, pin(engine.store, at), transaction=current) as views:
         return engine.session.sql(query.with_views(views.view_of))
 
 
@@ -69,8 +73,7 @@ def run_other(engine: Engine, statement: OtherStatement) -> DataFrame:
     raise QueryError(
         "STATEMENT_NOT_SUPPORTED",
         f"{statement.keyword} statements are not understood",
-        "lake.sql takes queries, INSERT, UPDATE, DELETE, MERGE, CREATE / DROP / ALTER TABLE, views, and the STREAM TABLE "
-        "statements",
+        "lake.sql takes queries, INSERT, UPDATE, DELETE, MERGE, CREATE / DROP / ALTER TABLE, views, and STREAM TABLE",
         "run other statements on the Spark session itself",
     )
 
@@ -81,11 +84,17 @@ READ_ONLY = frozenset({"SET", "EXPLAIN", "SHOW", "DESCRIBE", "DESC"})
 class Views:
     """Names of lake tables -> views of their rows in our session. The views go when the block ends."""
 
-    def __init__(self, engine: Engine, pinned: Pinned, rows_of_table: RowsOf | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        pinned: Pinned,
+        rows_of_table: RowsOf | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
         self._engine = engine
         self._pinned = pinned
         self._rows_of = rows_of_table or (lambda table: rows_of(engine, pinned, table))
-        self._transaction = engine.transaction if rows_of_table is None else None
+        self._transaction = transaction
         self._made: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -101,7 +110,8 @@ class Views:
         """The text that stands for a table; None where the lake has no table of that name."""
         name = ".".join(parts)
         if self._transaction is not None and self._transaction.has_table(name):
-            return self._view(f"transaction/{name.lower()}", lambda: self._transaction_rows(name))
+            transaction = self._transaction
+            return self._view(f"transaction/{name.lower()}", lambda: transaction.read(name))
         if name.lower() in self._pinned.views:
             return "(" + _query_of(self._pinned.views[name.lower()][1]).with_views(self.view_of) + ")"
         found = self._pinned.find(name)
@@ -110,11 +120,6 @@ class Views:
     def of_frame(self, rows: DataFrame) -> str:
         """A view of any rows."""
         return self._view(f"frame/{len(self._made)}", lambda: rows)
-
-    def _transaction_rows(self, name: str) -> DataFrame:
-        if self._transaction is None:
-            raise AssertionError("asked only inside a transaction")
-        return self._transaction.read(name)
 
     def _view(self, key: str, rows: Callable[[], DataFrame]) -> str:
         if key not in self._made:
@@ -127,7 +132,8 @@ class Views:
 def spark_errors() -> Iterator[None]:
     """Spark's errors as ours: the same condition and message, without the Java stack."""
     try:
-        yield
+        with quietly():
+            yield
     except PySparkException as error:
         raise query_error(error) from None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
@@ -23,7 +23,7 @@ from anabranch.inputs import TickInputs
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
 from anabranch.schedule import decide as decisions
-from anabranch.schedule.backoff import retry_at
+from anabranch.schedule.backoff import backoff_seconds
 from anabranch.schedule.decide import Decision, after_failures, decide
 from anabranch.schedule.state import GraphState
 from anabranch.situation import graph_state, pin_of
@@ -72,8 +72,8 @@ def _one_tick(engine: Engine, requested: frozenset[str] | None, now: datetime) -
 class Tick:
     """A tick on its way: decisions, then an outcome per moving node, then one commit.
 
-    `defined` are the stream tables that this tick defines, anew or otherwise; `pinned` knows them already, while
-    `existing` are the documents as they are in the lake.
+    `defined` are the stream tables that this tick defines, `replaced` their definitions until now. `pinned` knows the
+    new ones already, while `existing` are the documents as they are in the lake.
     """
 
     engine: Engine
@@ -82,6 +82,7 @@ class Tick:
     decided: tuple[Decision, ...]
     now: datetime
     defined: tuple[StreamTable, ...] = ()
+    replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     actions: tuple[StoreAction, ...] = ()
     existing: dict[str, str] | None = None
     notices: tuple[str, ...] = ()
@@ -101,14 +102,14 @@ class Tick:
 
     def _work_out(self) -> None:
         """Every moving node's change, inputs before readers; one that fails holds back what reads it."""
-        inputs = TickInputs(self.engine.store, self.pinned, frozenset(each.id for each in self.defined))
+        inputs = TickInputs(self.engine.store, self.pinned, self.replaced)
         moving = [each.node for each in self.decided if each.action is decisions.Action.MOVE]
         for node in moving:
             held_back = any(table in moving and not self._is_done(table) for table in self.pinned.nodes[node].inputs)
             if not held_back:
                 self.outcomes[node] = work_out(self.engine, inputs, self.pinned.nodes[node])
-        for node in self.defined:
-            error = self.outcomes[node.id].error
+        for each in self.defined:
+            error = self.outcomes[each.id].error
             if error is not None:
                 raise error
 
@@ -141,7 +142,7 @@ class Tick:
         )
 
     def _requirements(self) -> Iterator[Requirement]:
-        """The frontier and the definition of every node that moves or is read are those the tick was worked out from."""
+        """Every node that moves or is read still has the frontier and the definition that the tick started from."""
         existing = self.pinned.documents if self.existing is None else self.existing
         relied_on = {*self._advancing, *self.outcomes}
         relied_on |= {table for node in self.outcomes for table in self.pinned.nodes[node].inputs}
@@ -152,12 +153,14 @@ class Tick:
     def _condition(self, node: str) -> Condition:
         before = self.pinned.conditions[node]
         error = self.outcomes[node].error
+        if error is not None and error.code == "ROW_NOT_THERE":
+            before = replace(before, needs_full="ROW_NOT_THERE")
         if error is None:
             return before.succeeded(self.now.timestamp()) if node in self._advancing else before
         described = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
         errors = before.consecutive_errors + 1
         suspended = errors >= self.engine.settings.integer("max_consecutive_errors")
-        return before.failed(described, retry_at(self.now, errors).timestamp(), suspended)
+        return before.failed(described, self.now.timestamp() + backoff_seconds(errors), suspended)
 
     def _history(self, node: str) -> dict[str, object]:
         report = self._node_report(node, self.outcomes[node])

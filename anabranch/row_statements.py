@@ -25,7 +25,7 @@ def run(engine: Engine, statement: Change) -> int:
 
     def work(current: Transaction) -> None:
         source = source_of(engine, current, ".".join(statement.target))
-        with spark_errors(), Views(engine, current) as views:
+        with spark_errors(), Views(engine, engine.pin(), transaction=current) as views:
             _change(engine, current, source, statement, views)
 
     return write(engine, work).number
@@ -33,7 +33,7 @@ def run(engine: Engine, statement: Change) -> int:
 
 def _change(engine: Engine, current: Transaction, source: TableInfo, statement: Change, views: Views) -> None:
     schema_of = SparkAnalyzer(engine.session).schema
-    target = Target(source.columns, views.with_rowid(source))
+    target = Target(source.columns, views.of_frame(current.read(source.id, rowid=True)))
     match statement:
         case Insert():
             rows = engine.session.sql(insert_query(statement, target, views.view_of, schema_of))

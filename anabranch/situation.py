@@ -51,7 +51,9 @@ def node_state(engine: Engine, pinned: Pinned, node: StreamTable) -> NodeState:
 def pin_of(engine: Engine, pinned: Pinned, now: datetime) -> Pin:
     """The version of every table at the pinned snapshot, and the time that queries see."""
     tables = {source: source for source in pinned.sources}
-    tables |= {node.id: pinned.part(node.shown.table).id for node in pinned.nodes.values() if node.id in pinned.frontiers}
+    tables |= {
+        node.id: pinned.part(node.shown.table).id for node in pinned.nodes.values() if node.id in pinned.frontiers
+    }
     versions = {table: engine.store.version_of(stored, pinned.version) for table, stored in tables.items()}
     return Pin(pinned.version, versions, now.astimezone(engine.time_zone).strftime("%Y-%m-%dT%H:%M:%S.%f"))
 

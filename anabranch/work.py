@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Relation
-from anabranch.compile import QUERY_ITSELF, Program
+from anabranch.compile import Program
 from anabranch.definitions import RefreshMode, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX, Part, delta, full_and_diff, initial
 from anabranch.engine import Engine
 from anabranch.errors import AnabranchError, RefreshError
 from anabranch.inputs import Frames, TickInputs
 from anabranch.observe.report import Action
-from anabranch.reads import run_text
+from anabranch.reads import run_over
 from anabranch.spark.moved import Moved
-from anabranch.spark.run import Runner
 from anabranch.store.protocol import STATE, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +87,8 @@ def choose(engine: Engine, inputs: TickInputs, node: StreamTable, program: Progr
     if not program.is_differential:
         return Choice(Action.FULL, f"NOT_DIFFERENTIABLE: {program.refusals[0].construct}")
     for table, columns in node.fields_read.items():
-        now = dict(zip(pinned.sources[table].names, pinned.sources[table].field_ids, strict=True))
+        info = pinned.sources[table]
+        now = dict(zip((each.name for each in info.columns), info.field_ids, strict=True))
         if any(now.get(name) != field for name, field in columns.items()):
             return Choice(Action.FULL, "SOURCE_SCHEMA_CHANGED")
     for table, since in frontier.inputs.items():
@@ -109,7 +104,7 @@ def _run(engine: Engine, inputs: TickInputs, node: StreamTable, program: Program
     actions: list[StoreAction] = []
     inserted = deleted = 0
     for part, stored in zip(program.parts, node.parts, strict=True):
-        is_new = node.id not in inputs.pinned.frontiers
+        is_new = inputs.is_new(node)
         plan = _plan(part, choice, is_new, changed)
         if plan is None:
             continue
@@ -139,14 +134,15 @@ def _moved(
     is_new: bool,
 ) -> Moved:
     frames: Frames = {}
-    named = inputs.name_leaves(plan, node, frames, lambda: run_text(engine, inputs, program))
+    rows_after = partial(inputs.rows_after, node)
+    named = inputs.name_leaves(plan, node, frames, lambda: run_over(engine, inputs.pinned, program.query, rows_after))
     limit = engine.settings.integer("fused_refresh_max_delta_rows")
     with engine.runner() as runner:
         for leaf, rows in frames.items():
             runner.bind(leaf, rows())
         if is_new:
             return runner.filled(named, stored.columns, limit, engine.store)
-        return runner.located(named, inputs.stored_rows(stored), limit, engine.store)
+        return runner.located(named, inputs.stored_rows(stored), limit, engine.store, stored.table)
 
 
 def _actions(stored: StoredPart, moved: Moved, inputs: TickInputs, is_new: bool) -> list[StoreAction]:

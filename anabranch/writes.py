@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from anabranch.algebra.relation import Change, Column
 from anabranch.engine import Engine
-from anabranch.errors import ConflictError, QueryError, RefreshError, StateError
-from anabranch.reads import spark_errors
-from anabranch.spark.moved import signed
+from anabranch.errors import ConflictError, QueryError, StateError
+from anabranch.spark.moved import signed, zset_sum
 from anabranch.spark.quote import quoted
+from anabranch.spark.types import struct_of
 from anabranch.sql.dml import stored
-from anabranch.store.protocol import ROWID, WEIGHT, TableInfo, Version
+from anabranch.store.protocol import TableInfo, Version
 from anabranch.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -89,38 +89,86 @@ def apply(engine: Engine, name: str, insert: Any, delete: Any) -> Version:
 
     def work(current: Transaction) -> None:
         source = source_of(engine, current, name)
-        terms = [signed(rows_for(engine, source, rows), weight) for rows, weight in ((insert, 1), (delete, -1)) if rows is not None]
+        given = [(rows, weight) for rows, weight in ((insert, 1), (delete, -1)) if rows is not None]
+        terms = [signed(rows_for(engine, source, rows), weight) for rows, weight in given]
         if not terms:
             return
         with engine.runner() as runner:
             leaf = Change(source.id, source.columns)
-            runner.bind(leaf, terms[0] if len(terms) == 1 else terms[0].unionAll(terms[1]))
-            located = runner.located(leaf, current.read(source.id, rowid=True))
-        current.write(source.id, deletes=located.deleted, inserts=located.inserted)
+            runner.bind(leaf, zset_sum(terms))
+            moved = runner.located(leaf, current.read(source.id, rowid=True), store=engine.store)
+            current.write(source.id, deletes=moved.deleted)
+            for rows in moved.inserts:
+                current.write(source.id, inserts=rows)
 
     return write(engine, work)
 
 
 def source_of(engine: Engine, current: Transaction, name: str) -> TableInfo:
-    """The source a statement writes to, as the transaction sees it."""
-    return current.table(engine.pin().writable_name(name))
+    """The source a statement writes to, as the transaction sees it; a stream table is not one."""
+    if not current.has_table(name):
+        engine.pin().source(name)
+    return current.table(name)
 
 
 def rows_for(engine: Engine, source: TableInfo, rows: Any) -> DataFrame:
     """Given rows as a frame with the table's columns and types, by name where they have names."""
     frame = _frame(engine, source.columns, rows)
-    by_name = {name.lower(): name for name in frame.columns}
-    unknown = [name for name in frame.columns if name.lower() not in {each.name.lower() for each in source.columns}]
+    given = {name.lower(): name for name in frame.columns}
+    unknown = given.keys() - {each.name.lower() for each in source.columns}
     if unknown:
         raise QueryError(
             "COLUMN_NOT_FOUND",
-            f"the rows have a column {unknown[0]!r} that table {source.name!r} has not",
+            f"the rows have a column {given[min(unknown)]!r} that table {source.name!r} has not",
             f"existing columns: {', '.join(each.name for each in source.columns)}",
+            "give rows with the table's columns",
         )
     types = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
     outputs = []
     for column in source.columns:
-        given = by_name.get(column.name.lower())
-        text, type = ("NULL", "void") if given is None else (quoted(given), types[column.name.lower()])
+        key = column.name.lower()
+        text, type = (quoted(given[key]), types[key]) if key in given else ("NULL", "void")
         outputs.append(f"{stored(text, type, column)} AS {quoted(column.name)}")
     return frame.selectExpr(*outputs)
+
+
+def _frame(engine: Engine, columns: tuple[Column, ...], rows: Any) -> DataFrame:
+    """Rows of any kind as a frame of our session."""
+    if hasattr(rows, "sparkSession"):
+        return _in_our_session(engine, rows)
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        return engine.session.createDataFrame(pa.table(rows))
+    if hasattr(rows, "iloc"):
+        return engine.session.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
+    return engine.session.createDataFrame([_ordered(row, columns) for row in rows], struct_of(columns))
+
+
+def _ordered(row: Any, columns: tuple[Column, ...]) -> tuple[Any, ...]:
+    """A row of values in the table's order; names that the table has not are refused, missing ones are NULL."""
+    names = [each.name for each in columns]
+    if isinstance(row, Mapping):
+        unknown = [name for name in row if name not in names]
+        if unknown:
+            raise QueryError(
+                "COLUMN_NOT_FOUND",
+                f"a row has a column {unknown[0]!r} that the table has not",
+                f"existing columns: {', '.join(names)}",
+            )
+        return tuple(row.get(name) for name in names)
+    values = tuple(row)
+    if len(values) != len(names):
+        raise QueryError(
+            "COLUMNS_DO_NOT_FIT",
+            f"a row has {len(values)} values and the table has {len(names)} columns",
+            f"existing columns: {', '.join(names)}; the row: {values!r}",
+        )
+    return values
+
+
+def _in_our_session(engine: Engine, rows: DataFrame) -> DataFrame:
+    """A frame of another session, seen from ours."""
+    if rows.sparkSession is engine.session:
+        return rows
+    name = f"__ab_given_{uuid.uuid4().hex}"
+    rows.createOrReplaceGlobalTempView(name)
+    return engine.session.table(f"global_temp.{name}")

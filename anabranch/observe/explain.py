@@ -1,0 +1,107 @@
+"""Why and how a stream table is refreshed: query, kernel plan, delta plan, what is read, the mode and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from anabranch.algebra.relation import Relation
+from anabranch.algebra.show import show
+from anabranch.compile import Program
+from anabranch.definitions import StreamTable
+from anabranch.delta.choose import notes_of
+from anabranch.delta.state import delta, guarded_delta, moving_tables
+from anabranch.engine import Engine
+from anabranch.pinned import Pinned
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Sections of text by title, in order. Prints as plain text; deterministic, so it can be compared and pasted."""
+
+    name: str
+    sections: tuple[tuple[str, str], ...]
+
+    def __getitem__(self, title: str) -> str:
+        for each, text in self.sections:
+            if each == title:
+                return text
+        raise KeyError(f"{title!r} is not among {', '.join(each for each, _ in self.sections)}")
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{title}\n{_indented(text)}" for title, text in self.sections)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<h4>{escape(title)}</h4><pre>{escape(text)}</pre>" for title, text in self.sections)
+
+
+def explain(engine: Engine, name: str | None = None, query: str | None = None) -> Explanation:
+    """Explain a stream table, or a query before it is made one."""
+    pinned = engine.pin()
+    if query is not None:
+        program = engine.compile(query, pinned)
+        return Explanation(name or "query", (("query", query.strip()), *_compiled(pinned, program)))
+    if name is None:
+        raise TypeError("explain takes the name of a stream table, or query=...")
+    node = pinned.node(name)
+    program = engine.program(node, pinned)
+    sections = [("query", node.query.strip()), *_compiled(pinned, program), ("reads", _reads(pinned, node))]
+    return Explanation(node.name, tuple(sections))
+
+
+def _compiled(pinned: Pinned, program: Program) -> list[tuple[str, str]]:
+    schema = "\n".join(f"{each.name} {each.type}" for each in program.columns)
+    sections = [("schema", schema), ("mode", _mode(program))]
+    if program.notes:
+        sections.append(("settled", "\n".join(program.notes)))
+    if program.kernel is None:
+        return sections
+    sections.append(("kernel plan", _named(pinned, program.kernel)))
+    sections.append(("strategy", "\n".join(notes_of(program.parts))))
+    return [*sections, *_delta_plans(pinned, program)]
+
+
+def _mode(program: Program) -> str:
+    if program.is_differential:
+        return "DIFFERENTIAL"
+    lines = [f"{each.construct}: {each.reason}. {each.hint}".strip() for each in program.refusals]
+    return "FULL, compared with what is stored\n" + "\n".join(f"NOT_DIFFERENTIABLE: {line}" for line in lines)
+
+
+def _delta_plans(pinned: Pinned, program: Program) -> list[tuple[str, str]]:
+    """For each source alone and for all together: a term of a source that did not change is not there at all."""
+    sources = sorted(program.tables, key=pinned.name_of)
+    cases = [(f"when {pinned.name_of(each)} changes", frozenset({each})) for each in sources]
+    if len(sources) > 1:
+        cases.append(("when all change", frozenset(sources)))
+    sections = []
+    for title, changed in cases:
+        moving = moving_tables(program.parts, changed)
+        plans = []
+        for part in program.parts:
+            guarded = guarded_delta(part, moving)
+            plan = delta(part, moving) if guarded is None else guarded.change
+            if plan is not None:
+                plans.append((f"part {part.name}:\n" if part.name else "") + _named(pinned, plan))
+        sections.append((f"delta plan {title}", "\n".join(plans)))
+    return sections
+
+
+def _named(pinned: Pinned, plan: Relation) -> str:
+    """Plan text with the names of tables in place of their ids."""
+    text = show(plan)
+    for table in (*pinned.sources, *pinned.nodes):
+        text = text.replace(table, pinned.name_of(table))
+    return text
+
+
+def _reads(pinned: Pinned, node: StreamTable) -> str:
+    frontier = pinned.frontiers[node.id]
+    lines = [f"{pinned.name_of(table)} was last read at snapshot {at}" for table, at in sorted(frontier.inputs.items())]
+    return "\n".join(lines) or "nothing"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,127 @@
+"""What is going on in a lake, as tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from anabranch.engine import Engine
+from anabranch.observe.report import Report
+from anabranch.pinned import Pinned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STATUS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("refresh_mode", pa.string()),
+        ("schedule", pa.string()),
+        ("state", pa.string()),
+        ("rows", pa.int64()),
+        ("refreshed_at", pa.string()),
+        ("pending_changes", pa.int64()),
+        ("consecutive_errors", pa.int64()),
+        ("error", pa.string()),
+        ("hint", pa.string()),
+        ("query", pa.string()),
+    ]
+)
+PENDING = pa.schema(
+    [
+        ("name", pa.string()),
+        ("input", pa.string()),
+        ("since", pa.int64()),
+        ("upto", pa.int64()),
+        ("changed_rows_at_most", pa.int64()),
+    ]
+)
+
+
+def status(engine: Engine) -> pa.Table:
+    """One row a stream table."""
+    pinned = engine.pin()
+    waiting: dict[str, int] = {}
+    for row in _pending(engine, pinned):
+        waiting[row["name"]] = waiting.get(row["name"], 0) + row["changed_rows_at_most"]
+    rows = []
+    for node in pinned.nodes.values():
+        condition = pinned.conditions[node.id]
+        error = condition.last_error or {}
+        refreshed = condition.refreshed_at
+        rows.append(
+            {
+                "name": node.name,
+                "refresh_mode": node.refresh_mode.value,
+                "schedule": node.schedule,
+                "state": "PAUSED" if condition.paused else "SUSPENDED" if condition.suspended else "ACTIVE",
+                "rows": engine.store.row_count(pinned.part(node.shown.table).id, pinned.version),
+                "refreshed_at": None if refreshed is None else datetime.fromtimestamp(refreshed, UTC).isoformat(),
+                "pending_changes": waiting.get(node.name, 0),
+                "consecutive_errors": condition.consecutive_errors,
+                "error": error.get("message"),
+                "hint": error.get("hint"),
+                "query": node.query,
+            }
+        )
+    return pa.Table.from_pylist(rows, STATUS)
+
+
+def pending_changes(engine: Engine) -> pa.Table:
+    """Per stream table and direct input, how many changed rows wait, at most."""
+    return pa.Table.from_pylist(_pending(engine, engine.pin()), PENDING)
+
+
+def report_frame(engine: Engine, report: Report) -> DataFrame:
+    """A tick's report as rows."""
+    rows = [
+        {
+            "name": each.name,
+            "action": each.action.value,
+            "reason": each.reason,
+            "fused": each.fused,
+            "rows_inserted": each.rows_inserted,
+            "rows_deleted": each.rows_deleted,
+            "seconds": each.seconds,
+            "snapshot": report.snapshot,
+        }
+        for each in report.nodes.values()
+    ]
+    schema = pa.schema(
+        [
+            ("name", pa.string()),
+            ("action", pa.string()),
+            ("reason", pa.string()),
+            ("fused", pa.bool_()),
+            ("rows_inserted", pa.int64()),
+            ("rows_deleted", pa.int64()),
+            ("seconds", pa.float64()),
+            ("snapshot", pa.int64()),
+        ]
+    )
+    return engine.session.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
+def _pending(engine: Engine, pinned: Pinned) -> list[dict[str, Any]]:
+    rows = []
+    for node in pinned.nodes.values():
+        for table, since in sorted(pinned.frontiers[node.id].inputs.items()):
+            stored = pinned.part(pinned.nodes[table].shown.table).id if table in pinned.nodes else table
+            if stored not in pinned.tables or engine.store.version_of(stored, pinned.version) <= since:
+                continue
+            if not engine.store.can_read(stored, since):
+                changed = engine.store.row_count(stored, pinned.version)
+            else:
+                changed = engine.store.change_size(stored, since, pinned.version)
+            rows.append(
+                {
+                    "name": node.name,
+                    "input": pinned.name_of(table),
+                    "since": since.number,
+                    "upto": pinned.version.number,
+                    "changed_rows_at_most": changed,
+                }
+            )
+    return rows
