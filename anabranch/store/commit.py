@@ -24,7 +24,7 @@ from anabranch.store.catalog import Catalog
 from anabranch.store.connection import LAKE, rollback, text
 from anabranch.store.crashpoints import reach
 from anabranch.store.documents import DocumentReader
-from anabranch.store.moves import perform_moves, undo_moves
+from anabranch.store.moves import finish_moves, perform_moves, undo_moves
 from anabranch.store.protocol import Action, Commit, StagedFiles, Version, Write
 from anabranch.store.requirements import check_requirements
 from anabranch.store.system import write_documents, write_history
@@ -66,14 +66,17 @@ class Committer:
         with self._exclusive():
             reach("commit.locked")
             head = Version(self._catalog.head())
+            check_requirements(self._catalog, self._documents, head, commit.requirements, actions)
             moves = Applier(self._writer, self._catalog.tables(head), self._catalog.data).moves(actions)
             perform_moves(moves)
             try:
                 reach("commit.files_moved")
-                return self._until_committed(commit, actions)
+                version = self._until_committed(commit, actions)
             except BaseException:
                 undo_moves(moves)
                 raise
+        finish_moves(moves)
+        return version
 
     def call(self, statement: str) -> None:
         """One statement that DuckLake commits by itself, tried again when another writer got in between."""

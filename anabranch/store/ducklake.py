@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -71,6 +72,11 @@ class DuckLakeStore:
     def spark(self) -> SparkSession:
         """The session that reads run in."""
         return self._spark
+
+    @property
+    def staging(self) -> Path:
+        """Where staged files are kept."""
+        return self._opened.staging
 
     def head(self) -> Version:
         """The newest snapshot."""

@@ -44,6 +44,12 @@ def perform_moves(moves: list[Move]) -> None:
         ) from error
 
 
+def finish_moves(moves: list[Move]) -> None:
+    """Remove the folders that the files were staged in, with what Spark left beside them."""
+    for folder in {each.staged.parent for each in moves}:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def undo_moves(moves: list[Move]) -> None:
     """Move files back to where they were staged."""
     for each in moves:

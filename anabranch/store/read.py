@@ -141,6 +141,15 @@ def _branch(
     return frame.selectExpr(*outputs)
 
 
+def without_rows(spark: SparkSession, frame: DataFrame, column: str, gone: Positions) -> DataFrame:
+    """The rows whose id is not among these."""
+    if len(gone) <= LITERAL_POSITIONS:
+        listed = ", ".join(f"{number}L" for number in gone)
+        return frame.where(f"{quoted(column)} NOT IN ({listed})")
+    rows = spark.createDataFrame(pa.table({column: pa.array(gone, pa.int64())}))
+    return frame.join(rows.hint("broadcast") if len(gone) <= BROADCAST_POSITIONS else rows, column, "left_anti")
+
+
 def _between(frame: DataFrame, treatment: Treatment) -> DataFrame:
     if treatment.after is not None:
         frame = frame.where(f"{quoted(SNAPSHOT_COLUMN)} > {treatment.after}")
@@ -155,6 +164,7 @@ def _restrict(spark: SparkSession, frame: DataFrame, wanted: dict[DataFile, Posi
         condition = _listed(wanted)
         return frame.where(condition if how == "left_semi" else f"NOT {condition}")
     files = list(wanted)
+    _check_sizes(files)
     number = {file: _number(file, files) for file in files}
     addresses = np.concatenate([(np.int64(number[file]) << _POSITION_BITS) | wanted[file] for file in files])
     listed = spark.createDataFrame(pa.table({_ADDRESS: pa.array(addresses, pa.int64())}))
@@ -220,15 +230,18 @@ def _number_sql(files: list[DataFile]) -> str:
     return f"crc32(CAST({_FILE} AS BINARY))"
 
 
+def _check_sizes(files: list[DataFile]) -> None:
+    """A position must fit beside the number of its file in one 64-bit address."""
+    for file in files:
+        if file.rows >= 1 << _POSITION_BITS:
+            raise StorageError(
+                "FILE_TOO_LARGE", f"{file.path} has {file.rows} rows", hint="Rewrite it as several files."
+            )
+
+
 def _checksum(file: DataFile) -> int:
     return zlib.crc32(_name(file).encode())
 
 
 def _name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
-
-
-def check_size(file: DataFile) -> None:
-    """Positions must fit beside the file's number in one 64-bit address."""
-    if file.rows >= 1 << _POSITION_BITS:
-        raise StorageError("FILE_TOO_LARGE", f"{file.path} has {file.rows} rows", hint="Rewrite it as several files.")

@@ -25,6 +25,7 @@ def check_requirements(
     for action in actions:
         if not isinstance(action, Write) or not isinstance(action.table, str) or action.since is None:
             continue
+        _check_columns(catalog, base, action.table, action.since)
         if action.deletes is not None and len(action.deletes):
             _check_unchanged(catalog, documents, base, action.table, action.since)
             _check_not_compacted(catalog, base, action.table, action.since)
@@ -49,6 +50,19 @@ def _check_not_compacted(catalog: Catalog, base: Version, key: str, since: Versi
         raise _failed(
             "the table was compacted, which may give its rows new ids",
             f"The rows were found in snapshot {since}; the newest is {base}.",
+        )
+
+
+def _check_columns(catalog: Catalog, base: Version, key: str, since: Version) -> None:
+    """Rows that were made for other columns do not fit any more."""
+    table = catalog.table(key, base)
+    if table is None:
+        raise _failed(f"the table with id {key} has been dropped", f"Expected it as of snapshot {since}.")
+    expected = catalog.table(key, since)
+    if expected is None or expected.info.columns != table.info.columns:
+        raise _failed(
+            f"table {table.info.schema}.{table.info.name} has other columns now",
+            f"Found: {', '.join(f'{each.name} {each.type}' for each in table.info.columns)}.",
         )
 
 
