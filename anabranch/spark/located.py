@@ -32,38 +32,24 @@ class Located:
     def checked(change: pa.Table, deletes: pa.Array) -> Located:
         """The change with the rowids it deletes, one for each."""
         weights = change.column(WEIGHT).to_numpy()
-        wanted = -int(weights[weights < 0].sum())
-        found = len(pc.unique(deletes))
-        if found != wanted or found != len(deletes):
-            raise row_not_there(wanted, found)
+        check_deletes(-int(weights[weights < 0].sum()), deletes)
         return Located(change, _repeated(change, weights), deletes)
-
-
-def has_deletes(change: pa.Table) -> bool:
-    """Whether some row of the Z-set has a negative weight."""
-    return bool(pc.any(pc.less(change.column(WEIGHT), 0)).as_py())
 
 
 def no_rowids() -> pa.Array:
     return pa.array([], pa.int64())
 
 
-def rowids_of(taken: pa.Table) -> pa.Array:
-    """The rowids of `only_rowids`, as many as are wanted."""
-    deletes = taken.column("rowid").drop_null().combine_chunks()
-    wanted = pc.sum(taken.column("wanted")).as_py() or 0
-    if wanted != len(deletes):
-        raise row_not_there(wanted, len(deletes))
-    return deletes
-
-
-def row_not_there(wanted: int, found: int) -> RefreshError:
-    return RefreshError(
-        "ROW_NOT_THERE",
-        "a row to be deleted is not there",
-        f"{wanted} rows are to be deleted, {found} of them were found.",
-        "The next refresh of this stream table is full.",
-    )
+def check_deletes(wanted: int, deletes: pa.Array) -> None:
+    """Raise ROW_NOT_THERE unless there are as many different rowids as rows to delete."""
+    found = len(pc.unique(deletes))
+    if found != wanted or found != len(deletes):
+        raise RefreshError(
+            "ROW_NOT_THERE",
+            "a row to be deleted is not there",
+            f"{wanted} rows are to be deleted, {found} of them were found.",
+            "The next refresh of this stream table is full.",
+        )
 
 
 def _repeated(change: pa.Table, weights: numpy.ndarray) -> pa.Table:

@@ -2,8 +2,9 @@
 
     located(d, T)  =  columns of T, weight, rowids      a row of weight -n goes with the rowids of n identical rows of T
 
-In general T is read once more and matched with the negative rows of d. Where d = new - old and old is made of rows of T
-themselves (a keyed recompute), their rowids are carried along instead, and T is read no more than d reads it anyway.
+In general T is read once more and matched with the negative rows of d, if there are any. Where d = new - old and old is
+made of rows of T themselves (a keyed recompute), their rowids are carried along instead, and T is read no more than d
+reads it anyway.
 """
 
 from __future__ import annotations
@@ -32,25 +33,23 @@ from anabranch.store.protocol import ROWID, WEIGHT
 ROWIDS = "__ab_rowids"
 
 
-def located_by_scan(change: str, stored: str, columns: Sequence[Column]) -> str:
-    """Read the change from one view and the table from another: the change, then a row of weight 0 for each rowid.
+def rowids_by_scan(change: str, stored: str, columns: Sequence[Column], few: bool) -> str:
+    """Read the change from one view and the table from another: the rowids of the rows that go.
 
     Rows match first as Spark's `<=>` compares, which is cheap enough for every row of the table; identity decides among
     the few that matched. It does so in the order of a window, or Spark would make one comparison of the two.
     """
     weight, rowid = quoted(WEIGHT), quoted(ROWID)
-    outputs = ", ".join(quoted(each.name) for each in columns)
-    nulls = ", ".join(f"CAST(NULL AS {type_sql(each.type)})" for each in columns)
+    hint = "/*+ BROADCAST(g) */ " if few else ""
     partition = ", ".join(identity(f"g.{quoted(each.name)}", each.type) for each in columns)
-    doubtful = [each for each in columns if needs_identity(each.type)]
-    same = " AND ".join(_compared(each, exact=True) for each in doubtful) or "TRUE"
+    same = " AND ".join(_compared(each, exact=True) for each in columns if needs_identity(each.type)) or "TRUE"
     numbered = f"row_number() OVER (PARTITION BY {partition} ORDER BY {same} DESC, s.{rowid})"
+    matched = " AND ".join(_compared(each, exact=False) for each in columns)
     return (
-        f"WITH gone AS (SELECT {outputs}, {weight} FROM {quoted(change)} WHERE {weight} < 0), "
-        f"found AS (SELECT /*+ BROADCAST(g) */ s.{rowid}, g.{weight}, {same} AS same, {numbered} AS number"
-        f" FROM {quoted(stored)} AS s JOIN gone AS g ON {' AND '.join(_compared(each, False) for each in columns)}) "
-        f"SELECT {outputs}, {weight}, CAST(NULL AS array<bigint>) AS {quoted(ROWIDS)} FROM {quoted(change)} "
-        f"UNION ALL SELECT {nulls}, 0L, array({rowid}) FROM found WHERE same AND number <= -{weight}"
+        f"WITH g AS (SELECT * FROM {quoted(change)} WHERE {weight} < 0), "
+        f"found AS (SELECT {hint}s.{rowid}, g.{weight}, {same} AS same, {numbered} AS number"
+        f" FROM {quoted(stored)} AS s JOIN g ON {matched}) "
+        f"SELECT {rowid} FROM found WHERE same AND number <= -{weight}"
     )
 
 
@@ -71,13 +70,9 @@ def located_by_carrying(terms: str, columns: Sequence[Column]) -> str:
     )
 
 
-def only_rowids(located: str) -> str:
-    """Of a located change: the rowids, and how many each row of the change needs."""
-    weight = quoted(WEIGHT)
-    return (
-        f"SELECT rowid, wanted FROM (SELECT {quoted(ROWIDS)}[0] AS rowid, greatest(-{weight}, 0L) AS wanted"
-        f" FROM ({located})) WHERE rowid IS NOT NULL OR wanted > 0"
-    )
+def count_deleted(change: str) -> str:
+    """How many rows the change in a view deletes."""
+    return f"SELECT coalesce(sum(greatest(-{quoted(WEIGHT)}, 0L)), 0L) FROM {quoted(change)}"
 
 
 def inserted_rows(change: str, columns: Sequence[Column], is_bag: bool = False) -> str:

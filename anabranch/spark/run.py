@@ -10,15 +10,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anabranch.algebra.relation import Change, Column, Consolidate, Relation, Stored
 from anabranch.algebra.walk import leaves
 from anabranch.errors import RefreshError
 from anabranch.spark.failure import TooLargeError, running
-from anabranch.spark.located import Located, has_deletes, no_rowids, rowids_of
+from anabranch.spark.located import Located, check_deletes, no_rowids
 from anabranch.spark.moved import Moved, signed
 from anabranch.spark.render import Bound, Rendered, render
-from anabranch.spark.rowids import inserted_rows, located_by_carrying, located_by_scan, only_rowids, with_rowids
+from anabranch.spark.rowids import count_deleted, inserted_rows, located_by_carrying, rowids_by_scan, with_rowids
 from anabranch.spark.together import collect_tagged
 from anabranch.spark.types import struct_of
 from anabranch.store.protocol import ROWID, WEIGHT, Store
@@ -69,7 +70,7 @@ class Runner:
         self._names[relation] = Bound(self._view(frame), is_weighted)
 
     def bind_table(self, relation: Relation, table: pa.Table, weighted: bool | None = None) -> None:
-        """The same for a small Arrow table."""
+        """The same for a small Arrow table; a Z-set is consolidated."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
         self.bind(relation, self._local(relation.columns, table, is_weighted), is_weighted)
         self._tables[relation] = table
@@ -132,28 +133,28 @@ class Runner:
         A change of more than `limit` rows is written by executors through the store. `part`: the stored table's own
         name, if the change reads it as `Stored` and may take the rowids from there.
         """
-        found = self._located_here(change, stored, _NO_LIMIT if store is None else limit, part)
+        most = _NO_LIMIT if store is None else limit
+        carried = self.carried(change, stored, part) if part else None
+        if carried is not None:
+            rows = self._collected(carried, most)
+            found = None if rows is None else Located.of(rows)
+        else:
+            table = self._collected(self._weighted(change), most) if self._is_unknown(change) else self._tables[change]
+            found = None if table is None else self._looked_up(change.columns, table, stored)
         if found is not None:
             return self._moved(change.columns, found)
         if store is None:
             raise RefreshError("CHANGE_TOO_LARGE", "the change is larger than the driver may collect")
-        rows = self._kept(self._weighted(change))
-        view = self._view(rows)
-        with running():
-            taken = self.spark.sql(only_rowids(located_by_scan(view, self._view(stored), change.columns))).toArrow()
-            staged = store.stage(self.spark.sql(inserted_rows(view, change.columns)), change.columns)
-        return Moved(lambda: rows, rowids_of(taken), (staged,))
+        return self._written(change, stored, store)
 
-    def located_frame(self, change: Relation, stored: DataFrame, part: str = "") -> DataFrame:
-        """The change with the rowids it deletes, as `Located.of` takes it."""
-        terms = with_rowids(change, part, self.is_bag) if part and not self.is_bound(change) else None
+    def carried(self, change: Relation, stored: DataFrame, part: str) -> DataFrame | None:
+        """The change with the rowids it deletes, as `Located.of` takes it, if its shape allows; no job runs yet."""
+        terms = None if self.is_bound(change) else with_rowids(change, part, self.is_bag)
         if terms is None:
-            text = located_by_scan(self._view(self._weighted(change)), self._view(stored), change.columns)
-        else:
-            self._bind_with_rowid(terms, stored)
-            text = located_by_carrying(self._view(self.frame(terms)), change.columns)
+            return None
+        self._bind_with_rowid(terms, stored)
         with running():
-            return self.spark.sql(text)
+            return self.spark.sql(located_by_carrying(self._view(self.frame(terms)), change.columns))
 
     def filled(
         self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Store, estimate: int | None = None
@@ -174,12 +175,32 @@ class Runner:
 
     # ---- helpers
 
-    def _located_here(self, change: Relation, stored: DataFrame, limit: int | None, part: str) -> Located | None:
-        known = self._tables.get(change)
-        if known is not None and not self.is_bag(change) and not has_deletes(known):
-            return Located.checked(known, no_rowids())
-        rows = self._collected(self.located_frame(change, stored, part), limit)
-        return None if rows is None else Located.of(rows)
+    def _is_unknown(self, change: Relation) -> bool:
+        return change not in self._tables or self.is_bag(change)
+
+    def _looked_up(self, columns: tuple[Column, ...], change: pa.Table, stored: DataFrame) -> Located:
+        """The change with its rowids, found by reading the stored table if anything is deleted at all."""
+        gone = change.filter(pc.less(change.column(WEIGHT), 0))
+        if gone.num_rows == 0:
+            return Located.checked(change, no_rowids())
+        view = self._view(self._local(columns, gone, weighted=True))
+        return Located.checked(change, self._rowids(view, stored, columns, few=True))
+
+    def _written(self, change: Relation, stored: DataFrame, store: Store) -> Moved:
+        """A large change: it stays with the executors, which write what is inserted; only rowids come here."""
+        rows = self._kept(self._weighted(change))
+        view = self._view(rows)
+        deletes = self._rowids(view, stored, change.columns, few=False)
+        with running():
+            (wanted,) = self.spark.sql(count_deleted(view)).collect()[0]
+            check_deletes(wanted, deletes)
+            staged = store.stage(self.spark.sql(inserted_rows(view, change.columns)), change.columns)
+        return Moved(lambda: rows, deletes, (staged,) if staged.rows else ())
+
+    def _rowids(self, change: str, stored: DataFrame, columns: tuple[Column, ...], few: bool) -> pa.Array:
+        with running():
+            found = self.spark.sql(rowids_by_scan(change, self._view(stored), columns, few)).toArrow()
+        return pa.concat_arrays(found.column(ROWID).chunks) if found.num_rows else no_rowids()
 
     def _moved(self, columns: tuple[Column, ...], found: Located) -> Moved:
         inserts = (found.inserts,) if found.inserts.num_rows else ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions
+from pyspark.sql.types import StructField, StructType
 
 from anabranch.spark.quote import quoted
 
@@ -25,17 +26,22 @@ def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """The rows of every frame, in order."""
     if len(frames) <= 1:
         return [each.toArrow() for each in frames]
-    types = [each.schema for each in frames]
+    types = [nullable(each.schema) for each in frames]
     tagged = []
     for number, frame in enumerate(frames):
         values = [
-            functions.struct(*(functions.col(quoted(name)) for name in frame.columns)).alias(f"f{other}")
-            if other == number
-            else functions.lit(None).cast(each).alias(f"f{other}")
+            (functions.struct(*map(quoted, frame.columns)) if other == number else functions.lit(None))
+            .cast(each)
+            .alias(f"f{other}")
             for other, each in enumerate(types)
         ]
         tagged.append(frame.select(functions.lit(number).alias(_TAG), *values))
     return apart(reduce(lambda one, two: one.unionAll(two), tagged).toArrow(), len(frames))
+
+
+def nullable(schema: StructType) -> StructType:
+    """The same columns, none of them said to be free of NULLs: in the rows of other frames they are NULL."""
+    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
 
 
 def apart(rows: pa.Table, count: int) -> list[pa.Table]:
