@@ -70,7 +70,7 @@ def from_scratch(engine: Engine, pinned: Pinned, node: StreamTable) -> DataFrame
         return engine.store.read(table, since[table])
 
     if program.kernel is None or not program.notes:
-        return run_over(engine, pinned, node.query, rows_read)
+        return run_over(engine, pinned, node, rows_read)
     runner = engine.runner()
     for leaf in leaves(program.kernel):
         if isinstance(leaf, Scan):

@@ -7,16 +7,19 @@ A query that cannot be differentiated still has a program: one part, filled by r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from anabranch.algebra.relation import Column, Output, Project, Relation, Scan, iterate
 from anabranch.delta.choose import refusals_of
 from anabranch.delta.state import Part, layout
 from anabranch.errors import QueryError
 from anabranch.lower.lower import lower
-from anabranch.sql.analyzer import Analyzer
+from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBinding
 from anabranch.sql.refused import Refusal
-from anabranch.sql.translate import TableLookup, Translation, translate
+from anabranch.sql.statement_nodes import SelectStatement
+from anabranch.sql.statements import parse_statement
+from anabranch.sql.translate import Translation, translate
 
 QUERY_ITSELF = "query"
 """The table name under which a part reads the defining query run as it is."""
@@ -35,6 +38,7 @@ class Program:
     notes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     clock: str | None = None
+    views: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns_read(self) -> dict[str, frozenset[str]]:
@@ -55,14 +59,16 @@ class Program:
 
 def compile_query(query: str, tables: TableLookup, analyzer: Analyzer) -> Program:
     """Compile a defining query; raises QueryError where Spark itself would not run it."""
-    translation = translate(query, tables, analyzer)
+    names = _Names(tables)
+    translation = translate(query, names, analyzer)
     _check_names(translation.columns)
-    if translation.relation is None or translation.refusals:
-        return _as_it_is(query, translation, translation.refusals)
+    refusals = translation.refusals or _time_refusals(translation)
+    if translation.relation is None or refusals:
+        return _as_it_is(query, translation, names, refusals)
     kernel = lower(_named(translation.relation, translation.columns))
     refusals = refusals_of(kernel)
     if refusals:
-        return _as_it_is(query, translation, refusals)
+        return _as_it_is(query, translation, names, refusals)
     return Program(
         query,
         translation.columns,
@@ -71,13 +77,61 @@ def compile_query(query: str, tables: TableLookup, analyzer: Analyzer) -> Progra
         translation.relation,
         kernel,
         translation.notes,
+        views=names.views,
     )
 
 
-def _as_it_is(query: str, translation: Translation, refusals: tuple[Refusal, ...]) -> Program:
+class _Names:
+    """Remembers what the names of a query were found to mean, the texts of views among them."""
+
+    def __init__(self, tables: TableLookup) -> None:
+        self._tables = tables
+        self.views: dict[str, str] = {}
+
+    def __call__(self, parts: tuple[str, ...]) -> TableBinding | ViewBinding | None:
+        found = self._tables(parts)
+        if isinstance(found, ViewBinding):
+            self.views[".".join(parts).lower()] = found.query
+        return found
+
+    def tables_of(self, query: str) -> frozenset[str]:
+        """The tables that a query reads, through views too."""
+        statement = parse_statement(query)
+        read: set[str] = set()
+        for parts in statement.query.table_names if isinstance(statement, SelectStatement) else ():
+            match self(parts):
+                case TableBinding(identity):
+                    read.add(identity)
+                case ViewBinding(text):
+                    read |= self.tables_of(text)
+        return frozenset(read)
+
+
+def _as_it_is(query: str, translation: Translation, names: _Names, refusals: tuple[Refusal, ...]) -> Program:
     whole = Scan(QUERY_ITSELF, translation.columns)
+    read = translation.tables | names.tables_of(query)
     return Program(
-        query, translation.columns, layout(whole), translation.tables, notes=translation.notes, refusals=refusals
+        query,
+        translation.columns,
+        layout(whole),
+        read,
+        notes=translation.notes,
+        refusals=refusals,
+        clock="INSTANT" if translation.time_functions else None,
+        views=names.views,
+    )
+
+
+def _time_refusals(translation: Translation) -> tuple[Refusal, ...]:
+    """A query that reads the time changes although no source does."""
+    return tuple(
+        Refusal(
+            f"time function {name}",
+            "TIME_FUNCTION",
+            "its value moves on by itself",
+            "compare with the time when the table is read, in a view over it",
+        )
+        for name in sorted(translation.time_functions)
     )
 
 

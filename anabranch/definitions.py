@@ -43,7 +43,7 @@ class StreamTable:
 
     `generation` grows with every change of the query. `inputs` are the ids of the tables it reads, `fields_read` the
     columns of sources by name and field id: a column that only has the same name is another column. `session` are
-    Spark's settings that the query means, `clock` what it reads of the time.
+    Spark's settings that the query means, `clock` what it reads of the time, `views` the texts of views as they were.
     """
 
     id: str
@@ -60,6 +60,7 @@ class StreamTable:
     input_names: Mapping[str, str] = field(default_factory=dict)
     fields_read: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     clock: str | None = None
+    views: Mapping[str, str] = field(default_factory=dict)
     diamond_consistency: str | None = None
     diamond_schedule_policy: str | None = None
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from anabranch.algebra.relation import Column
 from anabranch.compile import Program, compile_query
 from anabranch.definitions import SETTING, StreamTable
+from anabranch.errors import QueryError
 from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings, seconds
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.spark.run import Runner
 from anabranch.spark.session import configure, local_session, private_session
-from anabranch.sql.translate import TableBinding, ViewBinding
+from anabranch.spark.types import type_sql
+from anabranch.sql.analyzer import TableBinding, ViewBinding
+from anabranch.sql.statement_nodes import SelectStatement, quoted
+from anabranch.sql.statements import parse_statement
 from anabranch.store.ducklake import DuckLakeStore, open_store
 
 if TYPE_CHECKING:
@@ -68,16 +73,17 @@ class Engine:
         """Let the session mean what a definition meant."""
         configure(self.session, definition_settings)
 
-    def compile(self, query: str, pinned: Pinned) -> Program:
-        """Compile a query over the lake's tables."""
-        return compile_query(query, lambda parts: _lookup(pinned, parts), SparkAnalyzer(self.session))
+    def compile(self, query: str, pinned: Pinned, views: Mapping[str, str] | None = None) -> Program:
+        """Compile a query over the lake's tables, and its views as they are or as they were."""
+        names = _Names(pinned, pinned.view_texts if views is None else views)
+        return compile_query(query, names, _LakeAnalyzer(self.session, names))
 
     def program(self, node: StreamTable, pinned: Pinned) -> Program:
         """A stream table's program, compiled once per definition and process."""
         key = (node.id, node.generation)
         if key not in self._programs:
             self.under(node.session)
-            self._programs[key] = self.compile(node.query, pinned)
+            self._programs[key] = self.compile(node.query, pinned, node.views)
         return self._programs[key]
 
     @property
@@ -105,11 +111,46 @@ def open_engine(path: str, spark: SparkSession | None, catalog: str | None, give
     return Engine(path, store, session, Settings(given, stored), None if spark else base)
 
 
-def _lookup(pinned: Pinned, parts: Sequence[str]) -> TableBinding | ViewBinding | None:
+@dataclass(frozen=True)
+class _Names:
     """What a name in a query means: a user's view, a source or a stream table."""
-    name = ".".join(parts)
-    view = pinned.views.get(name.lower())
-    if view is not None:
-        return ViewBinding(view[1])
-    table = pinned.find(name)
-    return None if table is None else TableBinding(table, pinned.columns(table))
+
+    pinned: Pinned
+    views: Mapping[str, str]
+
+    def __call__(self, parts: tuple[str, ...]) -> TableBinding | ViewBinding | None:
+        name = ".".join(parts)
+        if name.lower() in self.views:
+            return ViewBinding(self.views[name.lower()])
+        table = self.pinned.find(name)
+        return None if table is None else TableBinding(table, self.pinned.columns(table))
+
+    def typed_text(self, parts: tuple[str, ...]) -> str:
+        """A table as Spark's analyzer needs to see it: its columns and types, no rows."""
+        match self(parts):
+            case ViewBinding(query):
+                return f"({_with_types(query, self)})"
+            case TableBinding(_, columns):
+                values = ", ".join(f"CAST(NULL AS {type_sql(each.type)}) AS {quoted(each.name)}" for each in columns)
+                return f"(SELECT {values})"
+            case _:
+                self.pinned.id_of(".".join(parts))
+                raise AssertionError("a name that is not known was found")
+
+
+class _LakeAnalyzer(SparkAnalyzer):
+    """Spark's analyzer, to which the lake's tables are known."""
+
+    def __init__(self, session: SparkSession, names: _Names) -> None:
+        super().__init__(session)
+        self._names = names
+
+    def schema(self, sql: str) -> tuple[Column, ...]:
+        return super().schema(_with_types(sql, self._names))
+
+
+def _with_types(query: str, names: _Names) -> str:
+    statement = parse_statement(query)
+    if not isinstance(statement, SelectStatement):
+        raise QueryError("NOT_A_QUERY", "a query is needed, this is another statement", query, "write SELECT ...")
+    return statement.query.with_views(names.typed_text)

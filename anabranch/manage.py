@@ -152,6 +152,7 @@ def _alter(
         input_names={table: pinned.name_of(table) for table in program.tables},
         fields_read=_fields_read(pinned, program),
         clock=program.clock,
+        views=dict(program.views),
     )
     return _redefine(engine, pinned, old, new, (*program.notes,), now)
 
@@ -228,6 +229,7 @@ def _definition(engine: Engine, pinned: Pinned, request: Request, program: Progr
         input_names={table: pinned.name_of(table) for table in program.tables},
         fields_read=_fields_read(pinned, program),
         clock=program.clock,
+        views=dict(program.views),
         diamond_consistency=request.diamond_consistency,
         diamond_schedule_policy=request.diamond_schedule_policy,
     )

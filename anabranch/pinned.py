@@ -44,6 +44,11 @@ class Pinned:
         named = {key.removeprefix(VIEW): text for key, text in self.documents.items() if key.startswith(VIEW)}
         return {name.lower(): (name, text) for name, text in named.items()}
 
+    @property
+    def view_texts(self) -> dict[str, str]:
+        """A user's views: name in lower case -> query."""
+        return {name: text for name, (_, text) in self.views.items()}
+
     @cached_property
     def sources(self) -> dict[str, TableInfo]:
         """Tables that people and programs write to, by id."""

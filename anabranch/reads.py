@@ -7,12 +7,13 @@ snapshot; a name that is no table of the lake is left to Spark.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from pyspark.errors import PySparkException
 
+from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import NotFoundError, QueryError
 from anabranch.inputs import TickInputs
@@ -41,7 +42,7 @@ def table(engine: Engine, name: str, at: Version | None = None) -> DataFrame:
         return engine.transaction.read(name)
     pinned = pin(engine.store, at)
     if name.lower() in pinned.views:
-        return run_select(engine, _query_of(pinned.views[name.lower()][1]), at)
+        return run_select(engine, _query_of(pinned.view_texts[name.lower()]), at)
     return rows_of(engine, pinned, pinned.id_of(name))
 
 
@@ -59,10 +60,10 @@ def run_select(engine: Engine, query: Fragment, at: Version | None = None) -> Da
         return engine.session.sql(query.with_views(views.view_of))
 
 
-def run_over(engine: Engine, pinned: Pinned, query: str, rows_of_table: RowsOf) -> DataFrame:
+def run_over(engine: Engine, pinned: Pinned, node: StreamTable, rows_of_table: RowsOf) -> DataFrame:
     """A defining query as it is, over the given rows of its tables."""
-    with Views(engine, pinned, rows_of_table) as views:
-        return engine.session.sql(_query_of(query).with_views(views.view_of))
+    with Views(engine, pinned, rows_of_table, view_texts=node.views) as views:
+        return engine.session.sql(_query_of(node.query).with_views(views.view_of))
 
 
 def run_other(engine: Engine, statement: OtherStatement) -> DataFrame:
@@ -90,11 +91,13 @@ class Views:
         pinned: Pinned,
         rows_of_table: RowsOf | None = None,
         transaction: Transaction | None = None,
+        view_texts: Mapping[str, str] | None = None,
     ) -> None:
         self._engine = engine
         self._pinned = pinned
         self._rows_of = rows_of_table or (lambda table: rows_of(engine, pinned, table))
         self._transaction = transaction
+        self._view_texts = pinned.view_texts if view_texts is None else view_texts
         self._made: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -112,8 +115,8 @@ class Views:
         if self._transaction is not None and self._transaction.has_table(name):
             transaction = self._transaction
             return self._view(f"transaction/{name.lower()}", lambda: transaction.read(name))
-        if name.lower() in self._pinned.views:
-            return "(" + _query_of(self._pinned.views[name.lower()][1]).with_views(self.view_of) + ")"
+        if name.lower() in self._view_texts:
+            return "(" + _query_of(self._view_texts[name.lower()]).with_views(self.view_of) + ")"
         found = self._pinned.find(name)
         return None if found is None else self._view(found, lambda: self._rows_of(found))
 

@@ -135,7 +135,7 @@ def _moved(
 ) -> Moved:
     frames: Frames = {}
     rows_after = partial(inputs.rows_after, node)
-    named = inputs.name_leaves(plan, node, frames, lambda: run_over(engine, inputs.pinned, program.query, rows_after))
+    named = inputs.name_leaves(plan, node, frames, lambda: run_over(engine, inputs.pinned, node, rows_after))
     limit = engine.settings.integer("fused_refresh_max_delta_rows")
     with engine.runner() as runner:
         for leaf, rows in frames.items():
