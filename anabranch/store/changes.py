@@ -75,6 +75,15 @@ class Planner:
 
         return self._consistently(size)
 
+    def is_same(self, table: Table, since: int, upto: int) -> bool:
+        """Whether the catalog itself shows that no row differs, without looking into files."""
+
+        def same() -> bool:
+            before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+            return not self._scans(before, after) and not before.inlined_rows and not after.inlined_rows
+
+        return self._consistently(same)
+
     def row_count(self, table: Table, at: int) -> int:
         """The number of rows."""
 

@@ -28,6 +28,7 @@ from anabranch.store.moves import finish_moves, perform_moves, undo_moves
 from anabranch.store.protocol import Action, Commit, StagedFiles, Version, Write
 from anabranch.store.requirements import check_requirements
 from anabranch.store.system import write_documents, write_history
+from anabranch.store.versions import Versions
 
 _Result = TypeVar("_Result")
 AUTHOR = "anabranch"
@@ -52,11 +53,13 @@ class Committer:
         self,
         catalog: Catalog,
         documents: DocumentReader,
+        versions: Versions,
         exclusive: Callable[[], AbstractContextManager[None]],
         timeout: float,
     ) -> None:
         self._catalog = catalog
         self._documents = documents
+        self._versions = versions
         self._exclusive = exclusive
         self._timeout = timeout
 
@@ -66,7 +69,7 @@ class Committer:
         with self._exclusive():
             reach("commit.locked")
             head = Version(self._catalog.head())
-            check_requirements(self._catalog, self._documents, head, commit.requirements, actions)
+            self._check(head, commit, actions)
             moves = Applier(self._writer, self._catalog.tables(head), self._catalog.data).moves(actions)
             perform_moves(moves)
             try:
@@ -129,7 +132,7 @@ class Committer:
         (number,) = cursor.execute(f"SELECT id FROM ducklake_current_snapshot({text(LAKE)}) AS s(id)").fetchall()[0]
         base, made = Version(number), Version(number + 1)
         self._catalog.head()
-        check_requirements(self._catalog, self._documents, base, commit.requirements, actions)
+        self._check(base, commit, actions)
         reach("commit.requirements_checked")
         applier = Applier(cursor, self._catalog.tables(base), self._catalog.data)
         for action in actions:
@@ -151,6 +154,9 @@ class Committer:
         if wanted and after != present:
             self._documents.written(made, after)
         return made
+
+    def _check(self, base: Version, commit: Commit, actions: tuple[Action, ...]) -> None:
+        check_requirements(self._catalog, self._documents, self._versions, base, commit.requirements, actions)
 
     def _find(self, key: str) -> Version | None:
         """The snapshot that carries this commit's id, if it was made after all."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from anabranch.store.anchors import anchors_from
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.protocol import Version
-from anabranch.store.snapshots import Anchors
 from anabranch.store.system import SCHEMA, read_documents
 
-ANCHORS = "store/anchors"
 _REMEMBERED = 16
 
 
@@ -28,8 +25,9 @@ class DocumentReader:
         table = self._table(version)
         if table is None:
             return {}
-        # Without anchors a gap in the log counts as a change, which at worst reads the documents once more.
-        key = (table.info.id, self._catalog.log.version_of(table.number, version.number, table.created, {}))
+        # A gap in the log counts as a change, which at worst reads the documents once more.
+        last, _ = self._catalog.log.last_entry(table.number, version.number, table.created)
+        key = (table.info.id, last)
         with self._lock:
             found = self._remembered.get(key)
         if found is None:
@@ -42,10 +40,6 @@ class DocumentReader:
         self._catalog.head()
         if (table := self._table(version)) is not None:
             self._remember((table.info.id, version.number), documents)
-
-    def anchors(self, at: Version) -> Anchors:
-        """The versions of tables at snapshots behind a gap in the log, as `expire` stored them."""
-        return anchors_from(self.at(at).get(ANCHORS))
 
     def _remember(self, key: tuple[str, int], documents: dict[str, str]) -> None:
         with self._lock:

@@ -35,6 +35,7 @@ from anabranch.store.protocol import (
 from anabranch.store.read import configure, perform
 from anabranch.store.stage import stage
 from anabranch.store.system import read_history
+from anabranch.store.versions import Versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,10 +64,11 @@ class DuckLakeStore:
         self._catalog = Catalog(opened.connection)
         self._documents = DocumentReader(self._catalog)
         self._planner = Planner(self._catalog)
-        self._committer = Committer(self._catalog, self._documents, opened.exclusive, COMMIT_TIMEOUT_SECONDS)
-        self._maintainer = Maintainer(
-            self._catalog, self._documents, self._committer, opened, history_retention_seconds
+        self._versions = Versions(self._catalog, self._planner, self._documents)
+        self._committer = Committer(
+            self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
+        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened, history_retention_seconds)
 
     @property
     def spark(self) -> SparkSession:
@@ -98,7 +100,7 @@ class DuckLakeStore:
     def version_of(self, table: str, at: Version) -> Version:
         """The last snapshot up to `at` that changed the table's rows or schema. Compaction is not a change."""
         kept = self._kept(table, at)
-        return self._version_of(self._table(table, kept), kept)
+        return self._versions.of(self._table(table, kept), kept)
 
     def row_count(self, table: str, at: Version) -> int:
         """Rows of the table, from metadata."""
@@ -170,10 +172,6 @@ class DuckLakeStore:
             )
         return tables[key]
 
-    def _version_of(self, table: Table, at: Version) -> Version:
-        anchors = self._documents.anchors(self.head())
-        return Version(self._catalog.log.version_of(table.number, at.number, table.created, anchors))
-
     def _kept(self, key: str, at: Version) -> Version:
         found = self._find_kept(key, at)
         if found is None:
@@ -187,7 +185,7 @@ class DuckLakeStore:
         later = min((number for number in self._catalog.log.entries() if number > at.number), default=None)
         if later is None or (table := self._catalog.table(key, Version(later))) is None:
             return None
-        return Version(later) if self._version_of(table, Version(later)) <= at else None
+        return Version(later) if self._versions.of(table, Version(later)) <= at else None
 
     def _frame(self, table: Table, plan: Plan, rowid: bool = False, weight: bool = False) -> DataFrame:
         layout = partial(layout_of, self._catalog, table)

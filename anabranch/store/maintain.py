@@ -10,14 +10,13 @@ import shutil
 import time
 from datetime import UTC, datetime, timedelta
 
-from anabranch.store.anchors import anchors_text
 from anabranch.store.catalog import Catalog
 from anabranch.store.commit import Committer
 from anabranch.store.connection import LAKE, text
 from anabranch.store.crashpoints import reach
-from anabranch.store.documents import ANCHORS, DocumentReader
 from anabranch.store.open import Opened
 from anabranch.store.protocol import Commit, TableAt, Version
+from anabranch.store.versions import ANCHORS, Versions, anchors_text
 
 GRACE_SECONDS = 86400.0
 _DELETED_PART = 0.3
@@ -29,14 +28,14 @@ class Maintainer:
     def __init__(
         self,
         catalog: Catalog,
-        documents: DocumentReader,
+        versions: Versions,
         committer: Committer,
         opened: Opened,
         history_retention_seconds: float,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._catalog = catalog
-        self._documents = documents
+        self._versions = versions
         self._committer = committer
         self._opened = opened
         self._retention = history_retention_seconds
@@ -66,7 +65,7 @@ class Maintainer:
         if not doomed:
             return 0
         reach("expire.before_anchor")
-        self._anchor(set(doomed), head)
+        self._anchor(set(doomed))
         reach("expire.before_expire")
         versions = ", ".join(str(number) for number in doomed)
         self._call(f"CALL ducklake_expire_snapshots({text(LAKE)}, versions => [{versions}])")
@@ -92,36 +91,29 @@ class Maintainer:
     def _needed(self, keep: frozenset[Version | TableAt], head: Version) -> set[int]:
         """Snapshots that must stay. Of a table's versions the last snapshot before its next change serves best."""
         kept = self._catalog.log.entries()
-        anchors = self._documents.anchors(head)
         needed = set()
         for each in keep:
-            if isinstance(each, Version):
-                needed.add(each.number)
-                continue
-            table = self._catalog.table(each.table, head)
+            table = self._catalog.table(each.table, head) if isinstance(each, TableAt) else None
             if table is None:
-                needed.add(each.version.number)
+                needed.add(each.version.number if isinstance(each, TableAt) else each.number)
                 continue
-            version_of = self._catalog.log.version_of
+            assert isinstance(each, TableAt)
             same = [
                 number
                 for number in kept
-                if number >= each.version.number
-                and version_of(table.number, number, table.created, anchors) <= each.version.number
+                if number >= each.version.number and self._versions.of(table, Version(number)) <= each.version
             ]
             needed.add(max(same, default=each.version.number))
         return needed
 
-    def _anchor(self, doomed: set[int], head: Version) -> None:
+    def _anchor(self, doomed: set[int]) -> None:
         """Store the versions of all tables at each snapshot that is about to be behind a gap."""
-        kept = [number for number in self._catalog.log.entries() if number not in doomed]
-        known = self._documents.anchors(head)
+        kept = {number for number in self._catalog.log.entries() if number not in doomed}
         anchors = {}
         for number in kept:
             if number - 1 not in kept and number > 0:
                 tables = self._catalog.tables(Version(number)).values()
-                version_of = self._catalog.log.version_of
-                anchors[number] = {each.number: version_of(each.number, number, each.created, known) for each in tables}
+                anchors[number] = {each.number: self._versions.of(each, Version(number)).number for each in tables}
         self._committer.commit(Commit(documents={ANCHORS: anchors_text(anchors)}, message="anchor table versions"))
 
     def _call(self, sql: str) -> None:

@@ -6,11 +6,13 @@ from anabranch.errors import ConflictError
 from anabranch.store.catalog import Catalog
 from anabranch.store.documents import DocumentReader
 from anabranch.store.protocol import Action, DocumentIs, Requirement, TableUnchanged, Version, Write
+from anabranch.store.versions import Versions
 
 
 def check_requirements(
     catalog: Catalog,
     documents: DocumentReader,
+    versions: Versions,
     base: Version,
     requirements: tuple[Requirement, ...],
     actions: tuple[Action, ...],
@@ -19,7 +21,7 @@ def check_requirements(
     for requirement in requirements:
         match requirement:
             case TableUnchanged(table, since):
-                _check_unchanged(catalog, documents, base, table, since)
+                _check_unchanged(catalog, versions, base, table, since)
             case DocumentIs(key, value):
                 _check_document(key, value, documents.at(base).get(key))
     for action in actions:
@@ -27,16 +29,16 @@ def check_requirements(
             continue
         _check_columns(catalog, base, action.table, action.since)
         if action.deletes is not None and len(action.deletes):
-            _check_unchanged(catalog, documents, base, action.table, action.since)
+            _check_unchanged(catalog, versions, base, action.table, action.since)
             _check_not_compacted(catalog, base, action.table, action.since)
 
 
-def _check_unchanged(catalog: Catalog, documents: DocumentReader, base: Version, key: str, since: Version) -> None:
+def _check_unchanged(catalog: Catalog, versions: Versions, base: Version, key: str, since: Version) -> None:
     table = catalog.table(key, base)
     if table is None:
         raise _failed(f"the table with id {key} has been dropped", f"Expected it as of snapshot {since}.")
-    found = catalog.log.version_of(table.number, base.number, table.created, documents.anchors(base))
-    if found > since.number:
+    found = versions.of(table, base)
+    if found > since:
         raise _failed(
             f"table {table.info.schema}.{table.info.name} has changed",
             f"Expected no change after snapshot {since}, found one in snapshot {found}.",

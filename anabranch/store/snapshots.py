@@ -1,16 +1,9 @@
-"""The lake's log of commits, kept in memory and read on from where it ended.
-
-The version of a table is the last snapshot that changed its rows or schema. The log answers that as far back as it has
-no gap: an expired snapshot takes its entry with it. So `expire` stores, for every kept snapshot behind a gap, the
-versions of all tables there (an *anchor*); a gap that somebody else made has no anchor, and then the snapshot behind
-the gap counts as a change: too new a version costs a full refresh, too old a one would lose a change.
-"""
+"""The lake's log of commits, kept in memory and read on from where it ended."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,9 +12,6 @@ from anabranch.store.protocol import SnapshotInfo, Version
 
 COMPACTIONS = frozenset({"merge_adjacent", "rewrite_delete", "inline_flush", "compacted_table", "flushed_inlined"})
 _ENTRY = re.compile(r'([a-z_]+):("(?:[^"]|"")*"(?:\."(?:[^"]|"")*")?|\d+)')
-
-Anchors = Mapping[int, Mapping[int, int]]
-"""Per snapshot behind a gap: the version of each table, by the catalog's number of the table."""
 
 
 @dataclass(frozen=True)
@@ -86,20 +76,21 @@ class SnapshotLog:
                 found = self._entries.get(number)
         return found
 
-    def version_of(self, table: int, at: int, created: int, anchors: Anchors) -> int:
-        """The last snapshot up to `at` that changed the table; `created` is the snapshot that created it."""
+    def last_entry(self, table: int, at: int, created: int) -> tuple[int, bool]:
+        """The last snapshot up to `at` with an entry that says the table changed, and whether a gap hides more.
+
+        An expired snapshot takes its entry with it; then the answer is the snapshot behind the gap.
+        """
         with self._lock:
             number = at
             while number > created:
                 entry = self._entries.get(number)
-                if entry is None:
-                    return number
-                if table in entry.changed:
-                    return number
-                if number - 1 not in self._entries:
-                    return anchors.get(number, {}).get(table, number)
+                if entry is not None and table in entry.changed:
+                    return number, False
+                if entry is None or number - 1 not in self._entries:
+                    return number, True
                 number -= 1
-            return created
+            return created, False
 
     def changes_between(self, since: int, upto: int) -> list[Snapshot] | None:
         """The entries after `since` up to `upto`; None if one of them has expired."""

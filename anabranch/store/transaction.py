@@ -40,6 +40,7 @@ from anabranch.store.protocol import (
     Write,
 )
 from anabranch.store.read import without_rows
+from anabranch.store.scan import NONE, Positions
 from anabranch.store.types import check_columns
 
 if TYPE_CHECKING:
@@ -262,15 +263,17 @@ def _name(text: str) -> TableName:
     return TableName(schema, name) if separator else TableName(MAIN, text)
 
 
-def _rowids(deletes: DataFrame | pa.Array | pa.ChunkedArray | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _rowids(deletes: DataFrame | pa.Array | pa.ChunkedArray | None) -> Positions:
     if deletes is None:
-        return np.empty(0, dtype=np.int64)
-    if not isinstance(deletes, pa.Array | pa.ChunkedArray):
-        collected: pa.Table = deletes.select(ROWID).toArrow()
-        deletes = collected.column(ROWID)
-    if deletes.null_count:
+        return NONE
+    given = deletes if isinstance(deletes, pa.Array | pa.ChunkedArray) else _collected(deletes)
+    if given.null_count:
         raise StateError("ROW_NOT_THERE", "a row to be deleted has no id")
-    return np.asarray(deletes.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(given.cast(pa.int64()), dtype=np.int64)
+
+
+def _collected(deletes: DataFrame) -> pa.ChunkedArray:
+    return deletes.select(ROWID).toArrow().column(ROWID)
 
 
 def _column(info: TableInfo, name: str) -> Column:

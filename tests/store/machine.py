@@ -1,0 +1,451 @@
+"""A lake, an outside client, and a model of both in plain Python: random steps, checked after each.
+
+The model knows for every snapshot which rows the table has. Rows are kept by column key, not by name, so that renames,
+drops and adds of columns mean what they mean in the lake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+import uuid
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.algebra.relation import Column
+from anabranch.store.arrow import arrow_schema
+from anabranch.store.catalog import Catalog, Table
+from anabranch.store.changes import Planner
+from anabranch.store.commit import Committer
+from anabranch.store.documents import DocumentReader
+from anabranch.store.maintain import Maintainer
+from anabranch.store.open import Opened, open_lake
+from anabranch.store.protocol import (
+    MAIN,
+    Action,
+    AddColumn,
+    Commit,
+    CreateTable,
+    DropColumn,
+    RenameColumn,
+    StagedFiles,
+    TableAt,
+    TableName,
+    Version,
+    Write,
+)
+from anabranch.store.versions import Versions
+
+from .evaluate import evaluate, weighed
+from .tools import canonical, outsider
+
+TYPES = {"bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE"}
+VALUES: dict[str, list[Any]] = {
+    "bigint": [None, 0, 1, 2, 3, -(2**63), 2**63 - 1],
+    "string": [None, "", "a", "it's", "ä😀", "NULL"],
+    "double": [None, 0.0, -0.0, 1.5, float("nan"), float("inf")],
+}
+KNOWN_FAULTS = (
+    # An insert that would be inlined, after an ALTER by a client that had inlining switched off.
+    "columns but",
+)
+Row = tuple[tuple[int, Any], ...]
+
+
+class TheirFaultError(Exception):
+    """The outside client's statement failed because of a known fault of DuckLake; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class ModelColumn:
+    key: int
+    name: str
+    type: str
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """The table in one snapshot: its columns, and its rows as (column key, value) pairs."""
+
+    columns: tuple[ModelColumn, ...]
+    rows: tuple[Row, ...]
+
+    def shown(self, columns: tuple[ModelColumn, ...]) -> Counter[tuple[Any, ...]]:
+        """The rows in these columns; those that a row does not have yet hold their default."""
+        counted: Counter[tuple[Any, ...]] = Counter()
+        for row in self.rows:
+            values = dict(row)
+            counted[canonical(tuple(values.get(each.key, each.default) for each in columns))] += 1
+        return counted
+
+
+class LakeMachine:
+    """One table, two writers, every snapshot remembered."""
+
+    def __init__(self, folder: Path, seed: int, catalog: str | None = None) -> None:
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.opened: Opened = open_lake(str(folder), catalog, True)
+        self.catalog = Catalog(self.opened.connection)
+        self.documents = DocumentReader(self.catalog)
+        self.planner = Planner(self.catalog)
+        self.versions = Versions(self.catalog, self.planner, self.documents)
+        self.committer = Committer(self.catalog, self.documents, self.versions, self.opened.exclusive, 30.0)
+        self.maintainer = Maintainer(self.catalog, self.versions, self.committer, self.opened, 0.0, grace_seconds=0.0)
+        self.theirs = outsider(folder, catalog=catalog)
+        self.next_key = 2
+        self.state = ModelState((ModelColumn(0, "a", "bigint"), ModelColumn(1, "b", "string")), ())
+        made = self.committer.commit(Commit((CreateTable(TableName(MAIN, "t"), self._columns()),)))
+        self.table_id = next(key for key, each in self.catalog.tables(made).items() if each.info.name == "t")
+        self.created = made.number
+        self.model: dict[int, ModelState] = {made.number: self.state}
+        self.log: list[str] = []
+
+    def close(self) -> None:
+        self.theirs.close()
+        self.opened.connection.close()
+
+    # Steps. Each leaves `self.state` as the table must be at the new head.
+
+    def insert_ours(self) -> None:
+        rows = self._new_rows(self.random.randint(1, 6))
+        self._commit(Write(self.table_id, inserts=(self._arrow(rows),)))
+        self.state = replace(self.state, rows=self.state.rows + rows)
+
+    def insert_file(self) -> None:
+        """A staged file, as executors write it: no field ids."""
+        rows = self._new_rows(self.random.randint(1, 6))
+        place = self.opened.staging / uuid.uuid4().hex / f"staged-{uuid.uuid4().hex}.parquet"
+        place.parent.mkdir(parents=True)
+        pq.write_table(self._arrow(rows), place)
+        self._commit(Write(self.table_id, inserts=(StagedFiles((str(place),), len(rows)),)))
+        self.state = replace(self.state, rows=self.state.rows + rows)
+
+    def insert_theirs(self) -> None:
+        rows = self._new_rows(self.random.randint(1, 6))
+        self._execute(self._insert_sql(rows))
+        self.state = replace(self.state, rows=self.state.rows + rows)
+
+    def delete_ours(self) -> None:
+        """Some rows by id, as a statement of ours would find them."""
+        head = self.catalog.head()
+        present = self._evaluated(head)
+        chosen = [each for each in present if self.random.random() < 0.4]
+        if not chosen:
+            return
+        ids = pa.array([number for _, number, _ in chosen], pa.int64())
+        self._commit(Write(self.table_id, deletes=ids, since=Version(head)))
+        self._model_delete(Counter(values for _, _, values in chosen))
+
+    def delete_theirs(self) -> None:
+        condition, matches = self._condition()
+        self._execute(f"DELETE FROM t WHERE {condition}")
+        self.state = replace(self.state, rows=tuple(row for row in self.state.rows if not matches(row)))
+
+    def update_theirs(self) -> None:
+        condition, matches = self._condition()
+        column = self.random.choice(self.state.columns)
+        value = self.random.choice(VALUES[column.type])
+        self._execute(f'UPDATE t SET "{column.name}" = {_literal(value)} WHERE {condition}')
+        self.state = replace(
+            self.state,
+            rows=tuple(_with(row, column.key, value) if matches(row) else row for row in self.state.rows),
+        )
+
+    def several_theirs(self) -> None:
+        """Delete, insert and update in one transaction."""
+        self._execute("BEGIN")
+        for step in self.random.sample([self.insert_theirs, self.delete_theirs, self.update_theirs], 2):
+            step()
+        self._execute("COMMIT")
+
+    def add_column(self) -> None:
+        kind = self.random.choice(list(TYPES))
+        column = ModelColumn(self.next_key, self._free_name(), kind)
+        self.next_key += 1
+        if self.random.random() < 0.5:
+            self._commit(AddColumn(self.table_id, Column(column.name, kind)))
+        else:
+            column = replace(column, default=self.random.choice([1, None]) if kind == "bigint" else None)
+            suffix = f" DEFAULT {column.default}" if column.default is not None else ""
+            self._execute(f'ALTER TABLE t ADD COLUMN "{column.name}" {TYPES[kind]}{suffix}')
+        filled = tuple((*row, (column.key, column.default)) for row in self.state.rows)
+        self.state = ModelState((*self.state.columns, column), filled)
+
+    def drop_column(self) -> None:
+        if len(self.state.columns) < 3:
+            return
+        column = self.random.choice(self.state.columns)
+        if self.random.random() < 0.5:
+            self._commit(DropColumn(self.table_id, column.name))
+        else:
+            self._execute(f'ALTER TABLE t DROP COLUMN "{column.name}"')
+        self.state = replace(self.state, columns=tuple(each for each in self.state.columns if each is not column))
+
+    def rename_column(self) -> None:
+        column = self.random.choice(self.state.columns)
+        name = self._free_name()
+        if self.random.random() < 0.5:
+            self._commit(RenameColumn(self.table_id, column.name, name))
+        else:
+            self._execute(f'ALTER TABLE t RENAME COLUMN "{column.name}" TO "{name}"')
+        self.state = replace(
+            self.state,
+            columns=tuple(replace(each, name=name) if each is column else each for each in self.state.columns),
+        )
+
+    def merge(self) -> None:
+        self._maintain("CALL ducklake_merge_adjacent_files('{lake}')")
+
+    def rewrite(self) -> None:
+        threshold = self.random.choice([0.0, 0.3])
+        self._maintain(f"CALL ducklake_rewrite_data_files('{{lake}}', delete_threshold => {threshold})")
+
+    def flush(self) -> None:
+        self._maintain("CALL ducklake_flush_inlined_data('{lake}')")
+
+    def compact(self) -> None:
+        self.maintainer.compact()
+
+    def toggle_inlining(self) -> None:
+        limit = self.random.choice([0, 3, 10])
+        self._execute(f"CALL theirs.set_option('data_inlining_row_limit', {limit})")
+
+    def expire(self) -> None:
+        kept = sorted(number for number in self.catalog.log.entries() if number >= self.created)
+        if len(kept) < 6:
+            return
+        if self.random.random() < 0.5:
+            spared = frozenset({Version(number) for number in self.random.sample(kept, 3)})
+            named = TableAt(self.table_id, Version(self._version(self.random.choice(kept))))
+            expected = self.model.get(named.version.number)
+            self.maintainer.expire(0.0, spared | {named})
+            self._check_still_there(named, expected, spared)
+        else:
+            doomed = self.random.sample(kept[:-1], len(kept) // 3)
+            self._execute(f"CALL ducklake_expire_snapshots('theirs', versions => {doomed})")
+
+    def clean(self) -> None:
+        if self.random.random() < 0.5:
+            self.maintainer.clean()
+        else:
+            self._execute("CALL ducklake_cleanup_old_files('theirs', cleanup_all => true)")
+
+    # Checks.
+
+    def step(self, name: str) -> None:
+        """One step, recorded, and what it made checked."""
+        before = self.catalog.head()
+        version = self._version(before)
+        self.log.append(name)
+        unchanged = self.state
+        try:
+            getattr(self, name)()
+        except TheirFaultError:
+            self.state = unchanged
+            self.log[-1] += " (refused by DuckLake)"
+        head = self.catalog.head()
+        for number in range(before + 1, head + 1):
+            self.model[number] = self.state
+        kept = set(self.catalog.log.entries())
+        self.model = {number: state for number, state in self.model.items() if number in kept}
+        if self.state is unchanged and name in ("merge", "rewrite", "flush", "compact"):
+            assert self._version(head) == version, (name, version, self._version(head))
+
+    def check(self, pairs: int) -> None:
+        """Every kept snapshot, and some pairs of them."""
+        numbers = sorted(self.model)
+        versions = {number: self._version(number) for number in numbers}
+        for number in numbers:
+            self.check_rows(number)
+        for _ in range(pairs):
+            since, upto = self.random.choice(numbers), self.random.choice(numbers)
+            self.check_change(since, upto)
+            if versions[since] == versions[upto]:
+                assert self.model[since].columns == self.model[upto].columns
+                assert self.model[since].shown(self.model[upto].columns) == self.model[upto].shown(
+                    self.model[upto].columns
+                )
+
+    def check_rows(self, number: int) -> None:
+        state = self.model[number]
+        found = self._evaluated(number)
+        assert weighed(found) == dict(state.shown(state.columns)), f"snapshot {number}"
+        ids = [row for _, row, _ in found]
+        assert len(set(ids)) == len(ids), f"row ids of snapshot {number}"
+        assert self.planner.row_count(self._table(number), number) == len(state.rows)
+        names = ", ".join(f'"{each.name}"' for each in state.columns)
+        theirs = self.theirs.execute(f"SELECT rowid, {names} FROM t AT (VERSION => {number})").fetchall()
+        expected = {row: values for _, row, values in found}
+        assert {row[0]: canonical(tuple(row[1:])) for row in theirs} == expected, f"row ids of snapshot {number}"
+
+    def check_change(self, since: int, upto: int) -> None:
+        table = self._table(upto)
+        found = weighed(evaluate(self.catalog, table, self.planner.change(table, since, upto)))
+        columns = self.model[upto].columns
+        after, before = self.model[upto].shown(columns), self.model[since].shown(columns)
+        expected = {key: after[key] - before[key] for key in after.keys() | before.keys() if after[key] != before[key]}
+        assert found == expected, f"change from {since} to {upto}"
+        assert self.planner.change_size(table, since, upto) >= sum(abs(weight) for weight in expected.values())
+
+    def _check_still_there(self, named: TableAt, expected: ModelState | None, spared: frozenset[Version]) -> None:
+        self.catalog.head()
+        kept = self.catalog.log.entries()
+        assert all(each.number in kept for each in spared)
+        if expected is not None:
+            same = [number for number in kept if number in self.model and self._version(number) == named.version.number]
+            assert same, "a table's version that was to be kept is gone"
+
+    # Helpers.
+
+    def _evaluated(self, number: int) -> list[tuple[int, int, tuple[Any, ...]]]:
+        table = self._table(number)
+        return evaluate(self.catalog, table, self.planner.rows(table, number))
+
+    def _table(self, number: int) -> Table:
+        found = self.catalog.table(self.table_id, Version(number))
+        assert found is not None
+        return found
+
+    def _version(self, number: int) -> int:
+        return self.versions.of(self._table(number), Version(number)).number
+
+    def _commit(self, action: Action) -> None:
+        self.committer.commit(Commit((action,)))
+
+    def _execute(self, sql: str) -> None:
+        try:
+            self.theirs.execute(sql)
+        except duckdb.Error as error:
+            with contextlib.suppress(duckdb.Error):
+                self.theirs.execute("ROLLBACK")
+            if any(known in str(error) for known in KNOWN_FAULTS):
+                raise TheirFaultError from error
+            raise
+
+    def _maintain(self, sql: str) -> None:
+        if self.random.random() < 0.5:
+            self.committer.call(sql.format(lake="lake"))
+        else:
+            self._execute(sql.format(lake="theirs"))
+
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(Column(each.name, each.type) for each in self.state.columns)
+
+    def _free_name(self) -> str:
+        taken = {each.name for each in self.state.columns}
+        return self.random.choice([name for name in ("a", "b", "c", "d e", "A1") if name not in taken])
+
+    def _new_rows(self, count: int) -> tuple[Row, ...]:
+        return tuple(
+            tuple((each.key, self.random.choice(VALUES[each.type])) for each in self.state.columns)
+            for _ in range(count)
+        )
+
+    def _arrow(self, rows: tuple[Row, ...]) -> pa.Table:
+        schema = arrow_schema(self._columns())
+        arrays = [
+            pa.array([dict(row)[column.key] for row in rows], target.type)
+            for column, target in zip(self.state.columns, schema, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _insert_sql(self, rows: tuple[Row, ...]) -> str:
+        names = ", ".join(f'"{each.name}"' for each in self.state.columns)
+        values = ", ".join(
+            "(" + ", ".join(_literal(dict(row)[each.key]) for each in self.state.columns) + ")" for row in rows
+        )
+        return f"INSERT INTO t ({names}) VALUES {values}"
+
+    def _condition(self) -> tuple[str, Any]:
+        """Rows whose first column holds one of some values, by byte identity."""
+        column = self.random.choice(self.state.columns)
+        wanted = self.random.sample(VALUES[column.type], 2)
+        tests = [_same_sql(column, value) for value in wanted]
+        bits = {canonical(value) for value in wanted}
+        return " OR ".join(tests), lambda row: canonical(dict(row).get(column.key, column.default)) in bits
+
+    def _model_delete(self, chosen: Counter[tuple[Any, ...]]) -> None:
+        left = Counter(chosen)
+        kept = []
+        for row in self.state.rows:
+            values = canonical(tuple(dict(row).get(each.key, each.default) for each in self.state.columns))
+            if left[values]:
+                left[values] -= 1
+            else:
+                kept.append(row)
+        self.state = replace(self.state, rows=tuple(kept))
+
+
+def _with(row: Row, key: int, value: Any) -> Row:
+    return tuple(sorted({**dict(row), key: value}.items()))
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return f"'{value}'::DOUBLE" if isinstance(value, float) else str(value)
+
+
+def _same_sql(column: ModelColumn, value: Any) -> str:
+    name = f'"{column.name}"'
+    if value is None:
+        return f"{name} IS NULL"
+    if isinstance(value, float) and value == 0:
+        sign = "-" if struct.pack(">d", value)[0] else ""
+        return f"({name} = 0 AND {name}::VARCHAR = '{sign}0.0')"
+    return f"{name} = {_literal(value)}"
+
+
+STEPS = (
+    ("insert_ours", 4),
+    ("insert_file", 3),
+    ("insert_theirs", 5),
+    ("delete_ours", 4),
+    ("delete_theirs", 4),
+    ("update_theirs", 4),
+    ("several_theirs", 2),
+    ("add_column", 1),
+    ("drop_column", 1),
+    ("rename_column", 1),
+    ("merge", 2),
+    ("rewrite", 2),
+    ("flush", 2),
+    ("compact", 1),
+    ("toggle_inlining", 2),
+    ("expire", 1),
+    ("clean", 1),
+)
+
+
+def run(folder: Path, seed: int, steps: int, pairs: int, catalog: str | None = None) -> LakeMachine:
+    """Random steps with a fixed seed, everything checked after each."""
+    machine = LakeMachine(folder, seed, catalog)
+    names, weights = zip(*STEPS, strict=True)
+    for _ in range(steps):
+        (name,) = machine.random.choices(names, weights)
+        try:
+            machine.step(name)
+            machine.check(pairs)
+        except BaseException as error:
+            error.add_note(f"seed {seed}, steps {machine.log}")
+            raise
+    return machine
+
+
+def assert_positions_are_sorted(machine: LakeMachine) -> None:
+    """Deleted positions are unique and in order, which set operations on them rely on."""
+    for scan in machine.planner.rows(machine._table(machine.catalog.head()), machine.catalog.head()).scans:
+        if scan.drop is not None:
+            assert np.array_equal(scan.drop, np.unique(scan.drop))
