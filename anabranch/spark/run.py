@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.relation import Change, Column, Consolidate, Relation, Stored
 from anabranch.algebra.walk import leaves
-from anabranch.errors import RefreshError
+from anabranch.errors import AnabranchError, RefreshError
 from anabranch.spark.failure import TooLargeError, running
 from anabranch.spark.located import Located, check_deletes, no_rowids
 from anabranch.spark.moved import Moved, signed
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 500_000
 _NO_LIMIT = 2**63
+GUARD_TRIPPED = "GUARD_TRIPPED"
 _number = itertools.count()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A change of a stored table to be worked out: as in `Runner.located`; `guard` must turn out to have no rows."""
+
+    change: Relation
+    stored: DataFrame
+    part: str = ""
+    guard: Relation | None = None
 
 
 class Runner:
@@ -156,6 +168,33 @@ class Runner:
         with running():
             return self.spark.sql(located_by_carrying(self._view(self.frame(terms)), change.columns))
 
+    def located_together(self, requests: Sequence[Request]) -> list[Moved | AnabranchError] | None:
+        """`located` for many small changes: one job for the changes, one more if rows have to be looked up.
+
+        A guard that has rows, and a row that is not there, are that request's own error. None: too large to collect.
+        """
+        carried = [self.carried(each.change, each.stored, each.part) for each in requests]
+        frames = [
+            self._weighted(each.change) if frame is None else frame
+            for each, frame in zip(requests, carried, strict=True)
+        ]
+        guards = [each.guard for each in requests if each.guard is not None]
+        try:
+            with running():
+                tables = collect_tagged([*frames, *(self.frame(guard).limit(1) for guard in guards)])
+        except TooLargeError:
+            return None
+        if sum(each.num_rows for each in tables) > self.limit:
+            return None
+        tripped = {guard for guard, rows in zip(guards, tables[len(frames) :], strict=True) if rows.num_rows}
+        changes = tables[: len(frames)]
+        looked_up = [place for place, frame in enumerate(carried) if frame is None]
+        rowids = dict(zip(looked_up, self._rowids_together(requests, changes, looked_up), strict=True))
+        return [
+            self._result(each, changes[place], rowids.get(place), each.guard in tripped)
+            for place, each in enumerate(requests)
+        ]
+
     def filled(
         self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Store, estimate: int | None = None
     ) -> Moved:
@@ -174,6 +213,34 @@ class Runner:
         return Moved(lambda: signed(reader.parquet(*staged.paths), 1), no_rowids(), (staged,))
 
     # ---- helpers
+
+    def _result(
+        self, request: Request, change: pa.Table, rowids: pa.Array | None, tripped: bool
+    ) -> Moved | AnabranchError:
+        if tripped:
+            return RefreshError(GUARD_TRIPPED, "the change needs a larger read")
+        try:
+            found = Located.of(change) if rowids is None else Located.checked(change, rowids)
+        except AnabranchError as error:
+            return error
+        return self._moved(request.change.columns, found)
+
+    def _rowids_together(
+        self, requests: Sequence[Request], changes: Sequence[pa.Table], places: Sequence[int]
+    ) -> list[pa.Array]:
+        """The rowids of the rows that go, for those whose changes delete any."""
+        frames: dict[int, DataFrame] = {}
+        for place in places:
+            gone = changes[place].filter(pc.less(changes[place].column(WEIGHT), 0))
+            if gone.num_rows:
+                columns = requests[place].change.columns
+                view = self._view(self._local(columns, gone, weighted=True))
+                text = rowids_by_scan(view, self._view(requests[place].stored), columns, few=True)
+                with running():
+                    frames[place] = self.spark.sql(text)
+        with running():
+            found = dict(zip(frames, collect_tagged(list(frames.values())), strict=True))
+        return [found[place].column(ROWID).combine_chunks() if place in found else no_rowids() for place in places]
 
     def _is_unknown(self, change: Relation) -> bool:
         return change not in self._tables or self.is_bag(change)
