@@ -127,24 +127,27 @@ class Graph:
             bits ^= lowest
         return tuple(found)
 
-    @cached_property
-    def _sources_below(self) -> dict[str, frozenset[str]]:
-        return {}
-
     def sources_below(self, table: str) -> frozenset[str]:
         """The sources from which the table is computed; of a source, itself."""
-        known = self._sources_below.get(table)
-        if known is None:
-            known = self._sources_below[table] = frozenset(self.sources_of_bits(self.source_bits[table]))
-        return known
+        return self._remembered("sources", table, lambda: self.sources_of_bits(self.source_bits[table]))
 
     def ancestors(self, table: str) -> frozenset[str]:
         """The nodes from which the table is computed, directly or not; itself excluded."""
-        return _reach(self.inputs.get(table, ()), lambda each: self.inputs.get(each, ())) & self.inputs.keys()
+        return self._remembered("ancestors", table, lambda: self.inputs.keys() & _reach(table, self.inputs))
 
     def descendants(self, table: str) -> frozenset[str]:
         """The nodes computed from the table, directly or not; itself excluded."""
-        return _reach(self.readers.get(table, ()), lambda each: self.readers[each])
+        return self._remembered("descendants", table, lambda: _reach(table, self.readers))
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], frozenset[str]]:
+        return {}
+
+    def _remembered(self, kind: str, table: str, find: Callable[[], Iterable[str]]) -> frozenset[str]:
+        known = self._known.get((kind, table))
+        if known is None:
+            known = self._known[kind, table] = frozenset(find())
+        return known
 
     def tree(self, table: str) -> Dependency:
         """What the table is computed from, down to the sources."""
@@ -180,12 +183,12 @@ def tree_lines(root: Dependency, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _reach(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> frozenset[str]:
+def _reach(table: str, edges: Mapping[str, tuple[str, ...]]) -> set[str]:
     found: set[str] = set()
-    open_ = list(start)
+    open_ = list(edges.get(table, ()))
     while open_:
-        table = open_.pop()
-        if table not in found:
-            found.add(table)
-            open_.extend(step(table))
-    return frozenset(found)
+        each = open_.pop()
+        if each not in found:
+            found.add(each)
+            open_.extend(edges.get(each, ()))
+    return found

@@ -62,7 +62,8 @@ class Frontier:
 class Disagreement:
     """Two inputs that do not agree on one table: `values` names what each input reflects, None for nothing of it.
 
-    `kind` says what the table is: a source, a node, the clock; or `missing`, an input that was never refreshed.
+    `kind` says what the table is: a source, a node, the clock; or `missing`, an input that was never refreshed,
+    and `gone`, a source that does not exist at the pinned snapshot.
     """
 
     kind: str
@@ -73,6 +74,8 @@ class Disagreement:
         """For people: which input reflects what."""
         if self.kind == "missing":
             return f'"{names.get(self.table, self.table)}" was never refreshed'
+        if self.kind == "gone":
+            return f'"{names.get(self.table, self.table)}" is not there any more'
         noun = {"source": "version", "node": "definition", "clock": "time"}[self.kind]
         parts = [f'"{names.get(each, each)}" reflects {f"{noun} {at}" if at else "none"}' for each, at in self.values]
         return f'of "{names.get(self.table, self.table)}", ' + " and ".join(parts)

@@ -105,7 +105,8 @@ def _decision(
         return Decision(node.id, Action.NO_DATA, "NO_CHANGES", text, order, settlement.targets[node.id], pulled_by)
     if node.id in settlement.waits:
         text = waiting_text(situation.state, settlement.waits[node.id], situation.unheld)
-        return Decision(node.id, Action.WAIT, "WAITING_FOR_FRONTIER", text, order, None, pulled_by)
+        reason = "SOURCE_MISSING" if settlement.waits[node.id].kind == "gone" else "WAITING_FOR_FRONTIER"
+        return Decision(node.id, Action.WAIT, reason, text, order, None, pulled_by)
     if node.id in settlement.waits_for_group:
         text = "its diamond group moves when all scheduled nodes of the group are due"
         return Decision(node.id, Action.WAIT, "WAITING_FOR_GROUP", text, order)
@@ -147,6 +148,8 @@ def held_reason(hold: Hold | None) -> tuple[str, str]:
 
 def waiting_text(state: GraphState, disagreement: Disagreement, unheld: Set[str]) -> str:
     """Which inputs disagree, and which held nodes below them are the cause."""
+    if disagreement.kind in ("missing", "gone"):
+        return f"its input {disagreement.text(state.names)}"
     text = f"its inputs disagree: {disagreement.text(state.names)}"
     graph = state.shape.graph
     named = [table for table, _ in disagreement.values if table in state.nodes]

@@ -188,6 +188,8 @@ def _target(situation: Situation, result: Settlement, node: NodeState) -> Fronti
     handed_over: dict[str, Frontier] = {}
     for table in node.inputs:
         read_node = state.nodes.get(table)
+        if read_node is None and table not in pin.versions:
+            return Disagreement("gone", table, ((table, None),))
         if read_node is None:
             handed_over[table] = Frontier({table: pin.versions[table]})
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from anabranch.errors import StateError
 from anabranch.graph.frontier import CLOCK, Frontier
@@ -42,12 +42,15 @@ class Content:
     def versions(self, table: str) -> set[object]:
         return {value for name, value in self.facts if name == table}
 
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """The last text per name; the finest reading of the clock."""
+        facts = sorted(self.facts, key=lambda fact: len(str(fact[1])))
+        return {name.split()[0]: f"{v.number:09d}" if isinstance(v, Version) else str(v) for name, v in facts}
+
     def version(self, source: str) -> str:
-        """The one version of a source, as text that sorts; of the clock, the finest reading."""
-        found = [value for name, value in self.facts if name.split()[0] == source]
-        if source == CLOCK:
-            return max(map(str, found), key=len, default="")
-        return f"{found[0].number:09d}" if found else ""
+        """The one version of a source, as text that sorts; of the clock, the finest reading; nothing if not read."""
+        return self._texts.get(source, "")
 
 
 def reachable(inputs: dict[str, tuple[str, ...]], end: str, without: str | None = None) -> set[str]:

@@ -233,6 +233,13 @@ def test_a_node_that_was_never_filled_is_due_and_its_readers_wait_for_it() -> No
     assert actions(decide(free, pin(), at(0))) == {"a": "MOVE", "b": "NOT_DUE"}
 
 
+def test_a_source_that_is_gone_lets_its_readers_wait() -> None:
+    state = GraphState.of([node("a", "dropped", every="1s"), node("b", "sales", every="1s")])
+    decisions = decide(state, pin(), at(1))
+    assert actions(decisions) == {"a": "WAIT", "b": "MOVE"}
+    assert (decisions[0].reason, decisions[0].text) == ("SOURCE_MISSING", 'its input "dropped" is not there any more')
+
+
 def test_a_failure_leaves_out_what_was_computed_from_it_and_commits_the_rest() -> None:
     state = diamond().with_node(node("other", "region", every="2s"))
     decisions = after_failures(state, decide(state, pin(), at(3)), {"product"})
