@@ -118,8 +118,9 @@ class CallGrammar(ExpressionGrammar):
             condition = self.expression()
             self.expect(")")
         ignore_nulls = self._ignore_nulls() or ignore_nulls
+        head = self.index
         over = self.window_spec() if self.accept("OVER") else None
-        return Call(start, self.index, name, arguments, closed, distinct, within, condition, ignore_nulls, over)
+        return Call(start, self.index, name, arguments, closed, head, distinct, within, condition, ignore_nulls, over)
 
     def window_spec(self) -> WindowSpec:
         """After OVER, or after `WINDOW name AS`."""

@@ -26,6 +26,10 @@ from anabranch.sql.syntax import (
 )
 from anabranch.sql.tokens import Kind
 
+AFTER_TABLE = (
+    *(")", ",", ";", "|>", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT"),
+    *("MINUS", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "WINDOW", "SORT", "CLUSTER"),
+)
 JOIN_WORDS = ("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL")
 
 
@@ -133,8 +137,9 @@ class RelationGrammar(CallGrammar):
     def inline_table(self, start: int) -> InlineTable:
         self.expect("VALUES")
         rows = self.comma_separated(self._values_row)
+        rows_end = self.index
         alias, columns = self._table_alias()
-        return InlineTable(start, self.index, rows, alias, columns)
+        return InlineTable(start, self.index, rows, rows_end, alias, columns)
 
     def _values_row(self) -> tuple[Expr, ...]:
         value = self.named_value()
@@ -145,9 +150,20 @@ class RelationGrammar(CallGrammar):
         return (value,)
 
     def _table_alias(self) -> tuple[str | None, tuple[str, ...]]:
-        alias = self.alias()
+        alias = self.name() if self._keyword_as_alias() else self.alias()
         columns = self.name_list() if alias is not None and self.at("(") else ()
         return alias, columns
+
+    def _keyword_as_alias(self) -> bool:
+        """Spark reads `FROM t WHERE (a)` as a table named WHERE with a column a, unless more of a condition follows."""
+        if not self.at_any(("WHERE", "HAVING", "QUALIFY")) or not self.at("(", ahead=1):
+            return False
+        start = self.index
+        self.index += 1
+        names = self.attempt(self.name_list)
+        ended = names is not None and (self.token().kind is Kind.END or self.at_any(AFTER_TABLE))
+        self.index = start
+        return ended
 
     def _version(self) -> bool:
         ahead = 1 if self.at("FOR") else 0
@@ -184,6 +200,7 @@ class RelationGrammar(CallGrammar):
         return self.token().kind is Kind.QUOTED or self.token().upper not in NO_ALIAS
 
     def _pivot(self, child: FromItem, start: int) -> Pivot:
+        clause = self.index
         self.expect("PIVOT", "(")
         aggregates = self.comma_separated(self.item)
         self.expect("FOR")
@@ -195,7 +212,7 @@ class RelationGrammar(CallGrammar):
         self.expect("IN")
         values = self.in_parentheses(lambda: self.comma_separated(self.item))
         self.expect(")")
-        return Pivot(start, self.index, child, aggregates, columns, values)
+        return Pivot(start, self.index, child, clause, aggregates, columns, values)
 
     def item(self) -> Item:
         """One item of a SELECT list."""
@@ -209,6 +226,7 @@ class RelationGrammar(CallGrammar):
         return Item(value, () if alias is None else (alias,))
 
     def _unpivot(self, child: FromItem, start: int) -> Unpivot:
+        clause = self.index
         self.expect("UNPIVOT")
         include = self.accept("INCLUDE", "NULLS")
         if not include:
@@ -221,8 +239,9 @@ class RelationGrammar(CallGrammar):
         self.expect("IN")
         sources = self.in_parentheses(lambda: self.comma_separated(lambda: self._unpivot_source(several)))
         self.expect(")")
+        clause_end = self.index
         alias, columns = self._table_alias()
-        return Unpivot(start, self.index, child, include, values, name, sources, alias, columns)
+        return Unpivot(start, self.index, child, clause, clause_end, include, values, name, sources, alias, columns)
 
     def _unpivot_source(self, several: bool) -> tuple[tuple[Expr, ...], str | None]:
         if several:

@@ -49,6 +49,11 @@ def _query(grammar: ChangeGrammar) -> SelectStatement:
     return SelectStatement(Fragment(grammar.source, 0, end, tuple(tables)))
 
 
+def table_names(query: str) -> tuple[tuple[str, ...], ...]:
+    """The names of the tables a query reads."""
+    return _query(ChangeGrammar(tokenize(query))).query.table_names
+
+
 def split_statements(text: str) -> list[str]:
     """The statements of a script, without their semicolons; comments between them are dropped."""
     source = tokenize(text)

@@ -85,11 +85,12 @@ class WindowSpec:
 
 @_node
 class Call(Expr):
-    """A function call. `closed` is the token after the closing parenthesis of the arguments."""
+    """A function call. `closed` is the token after the arguments' closing parenthesis, `head` the one before OVER."""
 
     name: tuple[str, ...]
     arguments: tuple[Expr, ...]
     closed: int
+    head: int
     distinct: bool = False
     within: tuple[SortItem, ...] = ()
     filter: Expr | None = None
@@ -402,7 +403,10 @@ class Renamed(FromItem):
 
 @_node
 class InlineTable(FromItem):
+    """VALUES; `rows_end` is the token after the last row."""
+
     rows: tuple[tuple[Expr, ...], ...]
+    rows_end: int
     alias: str | None = None
     columns: tuple[str, ...] = ()
 
@@ -438,7 +442,10 @@ class LateralView(FromItem):
 
 @_node
 class Pivot(FromItem):
+    """`clause` is the token PIVOT stands at."""
+
     child: FromItem
+    clause: int
     aggregates: tuple[Item, ...]
     columns: tuple[Expr, ...]
     values: tuple[Item, ...]
@@ -446,9 +453,14 @@ class Pivot(FromItem):
 
 @_node
 class Unpivot(FromItem):
-    """`value_columns FOR name_column IN (sources)`: each source is a tuple of expressions and an optional alias."""
+    """`value_columns FOR name_column IN (sources)`: each source is a tuple of expressions and an optional alias.
+
+    `clause` and `clause_end` are the tokens of the clause without its own alias.
+    """
 
     child: FromItem
+    clause: int
+    clause_end: int
     include_nulls: bool
     value_columns: tuple[str, ...]
     name_column: str

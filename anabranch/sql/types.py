@@ -77,3 +77,19 @@ def orderable(type: str) -> bool:
     if shape.base in ("map", "variant", "interval") and not shape.text.startswith("interval "):
         return False
     return all(orderable(each.text) for each in shape.children)
+
+
+def quoted_type(type: str) -> str:
+    """The type as it can be written in a query: names of struct fields in backquotes.
+
+    >>> quoted_type("struct<a b:int>")
+    'struct<`a b`:int>'
+    """
+    shape = shape_of(type)
+    if shape.base not in COMPOSITE:
+        return type
+    inner = [quoted_type(each.text) for each in shape.children]
+    if shape.base == "struct":
+        names = ["`" + name.replace("`", "``") + "`" for name in shape.fields]
+        inner = [f"{name}:{each}" for name, each in zip(names, inner, strict=True)]
+    return f"{shape.base}<{','.join(inner)}>"

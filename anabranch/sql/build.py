@@ -1,0 +1,321 @@
+"""Syntax -> expression: the user's text with holes where it reads columns.
+
+a.amount * (1 - discount)   over columns a.amount -> amount_2, discount -> discount
+= [Ref(amount_2), " * (1 - ", Ref(discount), ")"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from anabranch.algebra.expression import Equality, Expression, Outer, Part, Ref, negated
+from anabranch.algebra.relation import Column
+from anabranch.sql import determinism
+from anabranch.sql.context import Context
+from anabranch.sql.functions import AGGREGATES
+from anabranch.sql.refused import RefusedError, refused
+from anabranch.sql.scope import AmbiguousNameError, Found, Scope
+from anabranch.sql.syntax import Aliased, Binary, Call, Expr, Lambda, Name, Nested, Not, Opaque, Paren, Star
+
+Key = tuple[Part, ...]
+_QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.DOTALL)
+
+
+@dataclass
+class Builder:
+    """Makes drafts (expressions without a type) of syntax.
+
+    `values` are nodes already computed as columns (aggregates, windows, subqueries); `aliases` the SELECT list's names,
+    used after the columns of FROM, or before them where `aliases_first`; `keys` the grouping expressions that a
+    query sees after GROUP BY, found by building the node over the rows before it (`before`).
+    """
+
+    context: Context
+    scope: Scope
+    values: dict[Expr, Expression] = field(default_factory=dict)
+    aliases: Mapping[str, Expr | Expression] = field(default_factory=dict)
+    aliases_first: bool = False
+    keys: Mapping[Key, Column] = field(default_factory=dict)
+    before: Builder | None = None
+
+    def draft(self, node: Expr) -> Expression:
+        """The node as an expression without a type."""
+        node = strip(node)
+        value = self.values.get(node)
+        if value is not None:
+            return value
+        alias = self._alias_of(node)
+        if alias is not None:
+            return alias if isinstance(alias, Expression) else self._without_preference().draft(alias)
+        parts = joined(self._parts(node, frozenset()))
+        type = ""
+        if len(parts) == 1 and isinstance(parts[0], Ref | Outer):
+            type = self.context.findings.types[parts[0].name]
+        return Expression(parts, type, self._deterministic(node))
+
+    def predicate(self, node: Expr) -> Expression:
+        """A conjunct as a draft: an equality knows its sides, a negated subquery is `NOT column`."""
+        node, negative = _strip_nots(node)
+        if isinstance(node, Nested) and node in self.values:
+            value = self.values[node]
+            return negated(value) if negative else value
+        built = replace(self.draft(node), type="boolean")
+        if isinstance(node, Binary) and node.operator in ("=", "<=>"):
+            left, right = self.draft(node.left), self.draft(node.right)
+            built = replace(built, equality=Equality(left, right, node.operator == "<=>"))
+        return built
+
+    def predicates(self, nodes: Iterable[Expr]) -> tuple[Expression, ...]:
+        """Conjuncts, with types."""
+        return tuple(self.context.typed([self.predicate(each) for each in nodes]))
+
+    def span(self, node: Expr, start: int, end: int) -> list[Part]:
+        """A range of the node's tokens, its children filled in."""
+        return list(self._range(node, start, end, frozenset()))
+
+    def _parts(self, node: Expr, bound: frozenset[str]) -> list[Part]:
+        value = self.values.get(node)
+        if value is not None:
+            return wrapped(value)
+        key = self._key(node) if self.keys and not bound and self._alias_of(node) is None else None
+        if key is not None:
+            return [Ref(key.name)]
+        match node:
+            case Name():
+                return self._name(node, bound)
+            case Lambda():
+                inner = bound | {each.lower() for each in node.parameters}
+                return list(self._range(node, node.start, node.end, inner))
+            case Star():
+                return self._star(node)
+            case Nested():
+                raise refused("EXPRESSION_NOT_UNDERSTOOD", "subquery", self.context.source.place(node.start))
+            case Call() if node.function in AGGREGATES and node.over is None and self.before is not None:
+                raise refused("EXPRESSION_NOT_UNDERSTOOD", node.function, self.context.source.place(node.start))
+            case Opaque():
+                self._clock_literal(node)
+        return list(self._range(node, node.start, node.end, bound))
+
+    def _range(self, node: Expr, start: int, end: int, bound: frozenset[str]) -> Iterator[Part]:
+        source = self.context.source
+        index = start
+        children = sorted((each for each in node.children if start <= each.start < end), key=lambda each: each.start)
+        for child in [*children, None]:
+            stop = end if child is None else child.start
+            while index < stop:
+                if index > start and source.gap_before(index):
+                    yield " "
+                yield source.slice(index, index + 1)
+                index += 1
+            if child is not None:
+                if index > start and source.gap_before(index):
+                    yield " "
+                yield from ["*"] if _counts_rows(node, child) else self._parts(child, bound)
+                index = child.end
+
+    def _alias_of(self, node: Expr) -> Expr | Expression | None:
+        """What a bare name means where it is an alias of the SELECT list and no column."""
+        if not isinstance(node, Name) or len(node.parts) > 1:
+            return None
+        alias = self.aliases.get(node.parts[0].lower())
+        if alias is None or (not self.aliases_first and self._find(node) is not None):
+            return None
+        return alias
+
+    def _without_preference(self) -> Builder:
+        return replace(self, aliases_first=False) if self.aliases_first else self
+
+    def _name(self, node: Name, bound: frozenset[str]) -> list[Part]:
+        if node.parts[0].lower() in bound:
+            return [self.context.source.slice(node.start, node.end)]
+        alias = self.aliases.get(node.parts[0].lower())
+        if alias is not None and self.aliases_first:
+            return self._alias(node, alias)
+        found = self._find(node)
+        if found is not None:
+            return self._column(node, found)
+        if alias is not None:
+            return self._alias(node, alias)
+        if self.before is not None and self.before.scope.find(node.parts) is not None:
+            raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{'.'.join(node.parts)} is not grouped by")
+        found = self.scope.find_outer(node.parts)
+        if found is not None:
+            return self._column(node, found)
+        if len(node.parts) == 1 and node.parts[0].lower() in determinism.WITHOUT_PARENTHESES:
+            self._look_at_function(node.parts[0].lower(), node.start, 0)
+            return [node.parts[0]]
+        raise refused("NAME_NOT_UNDERSTOOD", ".".join(node.parts), self.context.source.place(node.start))
+
+    def _find(self, node: Name) -> Found | None:
+        try:
+            return self.scope.find(node.parts)
+        except AmbiguousNameError:
+            raise refused("NAME_NOT_UNDERSTOOD", f"{'.'.join(node.parts)} is ambiguous") from None
+
+    def _column(self, node: Name, found: Found) -> list[Part]:
+        hole: Part = Outer(found.column.name) if found.outer else Ref(found.column.name)
+        if not found.rest:
+            return [hole]
+        return [hole, self.context.source.slice(node.end - 2 * len(found.rest), node.end)]
+
+    def _alias(self, node: Name, alias: Expr | Expression) -> list[Part]:
+        rest = len(node.parts) - 1
+        value = wrapped(alias) if isinstance(alias, Expression) else self._alias_parts(alias)
+        return [*value, self.context.source.slice(node.end - 2 * rest, node.end)] if rest else value
+
+    def _alias_parts(self, alias: Expr) -> list[Part]:
+        return wrapped(self._without_preference().draft(alias))
+
+    def _star(self, node: Star) -> list[Part]:
+        """Inside a call `struct(t.*)` becomes its columns; `count(*)` is seen to before."""
+        parts: list[Part] = []
+        for each in self.scope.star(node.qualifier):
+            if not any(each.name.lower() == excluded[-1].lower() for excluded in node.excluded):
+                parts.extend((", ", Ref(each.column.name)))
+        if not parts:
+            raise refused("NAME_NOT_UNDERSTOOD", ".".join((*node.qualifier, "*")))
+        return parts[1:]
+
+    def _key(self, node: Expr) -> Column | None:
+        if self.before is None:
+            return None
+        try:
+            draft = self.before.draft(node)
+        except RefusedError:
+            return None
+        return self.keys.get(canonical(draft))
+
+    def _deterministic(self, node: Expr) -> bool:
+        result = True
+        for each in calls_in(node):
+            result = self._look_at_function(each.function, each.start, len(each.arguments)) and result
+        return result
+
+    def _look_at_function(self, function: str, place: int, arguments: int) -> bool:
+        """Whether the function is deterministic; remember what explain and the engine must know of it."""
+        if function in determinism.TIME or (function in determinism.TIME_WITHOUT_ARGUMENTS and not arguments):
+            self.context.findings.time_functions.add(function)
+        if function in determinism.NONDETERMINISTIC:
+            self.context.refuse("NONDETERMINISTIC_FUNCTION", function, place)
+            return False
+        return True
+
+    def _clock_literal(self, node: Opaque) -> None:
+        if node.end == node.start + 2 and not node.parts:
+            word = self.context.source.tokens[node.start + 1].text.strip().lower()
+            if word in determinism.CLOCK_WORDS:
+                self.context.findings.time_functions.add(word)
+
+
+def _counts_rows(node: Expr, argument: Expr) -> bool:
+    """The star of count(*) is no list of columns."""
+    counts = isinstance(node, Call) and node.function == "count"
+    return counts and isinstance(argument, Star) and not argument.qualifier and not argument.excluded
+
+
+def wrapped(value: Expression) -> list[Part]:
+    """The parts of an expression as an operand: in parentheses unless it is one piece."""
+    if len(value.parts) == 1:
+        return list(value.parts)
+    return ["(", *value.parts, ")"]
+
+
+def strip(node: Expr) -> Expr:
+    """Without parentheses around it."""
+    while isinstance(node, Paren):
+        node = node.inner
+    return node
+
+
+def _strip_nots(node: Expr) -> tuple[Expr, bool]:
+    """Without parentheses and NOTs, and whether an odd number of NOTs was there; only where a subquery is below."""
+    inner, negative = strip(node), False
+    while isinstance(inner, Not):
+        inner, negative = strip(inner.operand), not negative
+    if isinstance(inner, Nested):
+        return inner, negative
+    return strip(node), False
+
+
+def conjuncts(node: Expr | None) -> list[Expr]:
+    """The operands of AND, however nested."""
+    if node is None:
+        return []
+    node = strip(node)
+    if isinstance(node, Binary) and node.operator == "AND":
+        return conjuncts(node.left) + conjuncts(node.right)
+    return [node]
+
+
+def below(node: Expr) -> Iterator[Expr]:
+    """The node and everything below it, subqueries' insides left out."""
+    yield node
+    for child in node.children:
+        yield from below(child)
+
+
+def calls_in(node: Expr) -> Iterator[Call]:
+    return (each for each in below(node) if isinstance(each, Call))
+
+
+def nested_in(node: Expr) -> Iterator[Nested]:
+    return (each for each in below(node) if isinstance(each, Nested))
+
+
+def is_aggregate(node: Expr) -> bool:
+    """An aggregate call that is not a window call. FILTER and DISTINCT make any call one."""
+    if not isinstance(node, Call) or node.over is not None:
+        return False
+    return node.function in AGGREGATES or node.distinct or node.filter is not None or bool(node.within)
+
+
+def aggregates_in(node: Expr) -> Iterator[Call]:
+    """The outermost aggregate calls."""
+    if isinstance(node, Call) and is_aggregate(node):
+        yield node
+        return
+    for child in node.children:
+        yield from aggregates_in(child)
+
+
+def windows_in(node: Expr) -> Iterator[Call]:
+    """The window calls."""
+    for each in below(node):
+        if isinstance(each, Call) and each.over is not None:
+            yield each
+
+
+def has_aggregate(node: Expr) -> bool:
+    return next(aggregates_in(node), None) is not None
+
+
+def canonical(value: Expression) -> Key:
+    """Equal for expressions that differ only in case and white space."""
+    parts: list[Part] = []
+    for part in value.parts:
+        parts.append(_canonical_text(part) if isinstance(part, str) else part)
+    return joined(parts)
+
+
+def _canonical_text(text: str) -> str:
+    pieces = _QUOTED.split(text)
+    for place in range(0, len(pieces), 2):
+        pieces[place] = re.sub(r"\s*(\W)\s*", r"\1", re.sub(r"\s+", " ", pieces[place])).lower()
+    return "".join(pieces)
+
+
+def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Neighbouring pieces of text become one."""
+    result: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and result and isinstance(result[-1], str):
+            result[-1] += part
+        elif part != "":
+            result.append(part)
+    return tuple(result)
+
+
+def unaliased(node: Expr) -> Expr:
+    return node.value if isinstance(node, Aliased) else node

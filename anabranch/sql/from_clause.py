@@ -1,0 +1,190 @@
+"""FROM: every item becomes rows under names of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.expression import Expression
+from anabranch.algebra.relation import Column, Output, Project, Scan, TableFunction, Values
+from anabranch.errors import NotFoundError
+from anabranch.sql import pivot, unpivot
+from anabranch.sql.analyzer import ViewBinding
+from anabranch.sql.build import Builder, unaliased
+from anabranch.sql.context import Context, Rows
+from anabranch.sql.functions import GENERATORS
+from anabranch.sql.generators import generated, lateral_view
+from anabranch.sql.joins import join_rows
+from anabranch.sql.parse import parse_query
+from anabranch.sql.refused import refused
+from anabranch.sql.scope import Field, Scope, requalified
+from anabranch.sql.syntax import (
+    Derived,
+    FromItem,
+    InlineTable,
+    JoinItem,
+    LateralView,
+    Nested,
+    PipeInput,
+    Pivot,
+    Renamed,
+    Table,
+    TableCall,
+    Unpivot,
+)
+from anabranch.sql.types import quoted_type
+
+
+def from_rows(context: Context, item: FromItem | None, parent: Scope | None, piped: Rows | None = None) -> Rows:
+    """The rows of a FROM item. `parent` is the enclosing query's row; `piped` the rows before a pipe step."""
+    match item:
+        case None:
+            return one_row()
+        case PipeInput():
+            assert piped is not None
+            return piped
+        case Table():
+            return _table(context, item)
+        case Derived():
+            _no_sample(item.sampled)
+            rows = context.rows_of(item.query, parent)
+            return _named(context, rows, item.alias, item.columns)
+        case Renamed():
+            _no_sample(item.sampled)
+            return _named(context, from_rows(context, item.child, parent, piped), item.alias, item.columns)
+        case InlineTable():
+            return inline_rows(context, item, parent)
+        case TableCall():
+            return _table_call(context, item, parent)
+        case JoinItem():
+            return _join(context, item, parent, piped)
+        case LateralView():
+            return lateral_view(context, from_rows(context, item.child, parent, piped), item, parent)
+        case Pivot():
+            return pivot.pivot_rows(context, from_rows(context, item.child, parent, piped), item, parent)
+        case Unpivot():
+            rows = unpivot.unpivot_rows(context, from_rows(context, item.child, parent, piped), item)
+            return _named(context, rows, item.alias, item.columns)
+    raise refused("SYNTAX_NOT_UNDERSTOOD", type(item).__name__)
+
+
+def one_row() -> Rows:
+    """The one row of a SELECT without FROM. It has a column, because a relation without any is hard to write."""
+    value = Expression(("1",), "int")
+    return Rows(Values(((value,),), (Column("__ab_one", "int"),)), ())
+
+
+def _no_sample(sampled: bool) -> None:
+    if sampled:
+        raise refused("TABLESAMPLE")
+
+
+def _table(context: Context, item: Table) -> Rows:
+    _no_sample(item.sampled)
+    if item.versioned:
+        raise refused("TIME_TRAVEL")
+    qualifier = item.parts if item.alias is None else (item.alias,)
+    cte = context.ctes.get(item.parts[0].lower()) if len(item.parts) == 1 else None
+    if cte is not None:
+        return context.renamed(cte, qualifier, item.columns)
+    binding = context.tables(item.parts)
+    if binding is None:
+        raise NotFoundError("TABLE_NOT_FOUND", f"there is no table {'.'.join(item.parts)!r}")
+    if isinstance(binding, ViewBinding):
+        return context.renamed(_view(context, item.parts, binding), qualifier, item.columns)
+    context.findings.tables.add(binding.identity)
+    scan = Scan(binding.identity, binding.columns)
+    fields = tuple(Field(each.name, each) for each in binding.columns)
+    return context.renamed(Rows(scan, fields), qualifier, item.columns)
+
+
+def _view(context: Context, parts: tuple[str, ...], binding: ViewBinding) -> Rows:
+    """A view's rows: its own text, in which the query's named queries are not visible."""
+    name = ".".join(parts).lower()
+    if name in context.views:
+        raise refused("SYNTAX_NOT_UNDERSTOOD", f"view {name} reads itself")
+    source, query = parse_query(binding.query)
+    inner = replace(context, source=source, ctes={}, views=(*context.views, name))
+    rows = inner.rows_of(query, None)
+    return _named(context, rows, None, binding.columns)
+
+
+def _named(context: Context, rows: Rows, alias: str | None, columns: tuple[str, ...]) -> Rows:
+    """The rows under a table alias and, where given, other column names."""
+    fields = requalified(rows.fields, () if alias is None else (alias,))
+    if alias is None and not columns:
+        return rows
+    renamed = tuple(
+        replace(each, name=columns[place]) if place < len(columns) else each for place, each in enumerate(fields)
+    )
+    return Rows(rows.relation, renamed)
+
+
+def inline_rows(context: Context, item: InlineTable, parent: Scope | None) -> Rows:
+    """VALUES: one row per tuple, its columns cast to the types Spark finds for them."""
+    for row in item.rows:
+        for each in row:
+            if isinstance(each, Nested):
+                raise refused("EXPRESSION_NOT_UNDERSTOOD", "subquery in VALUES")
+    builder = Builder(context, Scope((), parent))
+    text = context.source.slice(item.start, item.rows_end)
+    schema = context.analyzer.schema(f"SELECT * FROM {text}")
+    names = item.columns or tuple(each.name for each in schema)
+    columns = tuple(context.fresh(name, each.type) for name, each in zip(names, schema, strict=True))
+    drafts = [builder.draft(unaliased(each)) for row in item.rows for each in row]
+    values = context.typed(drafts)
+    width = len(columns)
+    rows = []
+    for start in range(0, len(values), width):
+        given = values[start : start + width]
+        rows.append(tuple(_cast(value, column.type) for value, column in zip(given, columns, strict=True)))
+    qualifier = () if item.alias is None else (item.alias,)
+    fields = tuple(Field(name, column, qualifier) for name, column in zip(names, columns, strict=True))
+    return Rows(Values(tuple(rows), columns), fields)
+
+
+def _cast(value: Expression, type: str) -> Expression:
+    if value.type == type:
+        return value
+    return Expression(("CAST(", *value.parts, f" AS {quoted_type(type)})"), type, value.deterministic)
+
+
+def _table_call(context: Context, item: TableCall, parent: Scope | None) -> Rows:
+    """A table-valued function of constants; a generator that reads the enclosing row."""
+    call = item.call
+    if any(isinstance(each, Nested) for each in call.arguments):
+        raise refused("TABLE_ARGUMENT", call.function)
+    builder = Builder(context, Scope((), parent))
+    draft = builder.draft(call)
+    if call.function in GENERATORS and (draft.outer_columns or len(call.name) == 1):
+        base = one_row()
+        rows = generated(context, base, builder, call, False, item.alias, item.columns)
+        outputs = tuple(Output(each.column.name, each.column.value) for each in rows.fields)
+        return Rows(Project(rows.relation, outputs), rows.fields)
+    schema = context.analyzer.schema(f"SELECT * FROM {context.source.slice(call.start, call.end)}")
+    names = item.columns or tuple(each.name for each in schema)
+    columns = tuple(context.fresh(name, each.type) for name, each in zip(names, schema, strict=True))
+    qualifier = (item.alias,) if item.alias is not None else ()
+    fields = tuple(Field(name, column, qualifier) for name, column in zip(names, columns, strict=True))
+    return Rows(TableFunction(replace(draft, type="table"), columns), fields)
+
+
+def _join(context: Context, item: JoinItem, parent: Scope | None, piped: Rows | None) -> Rows:
+    left = from_rows(context, item.left, parent, piped)
+    right_item = item.right
+    lateral = isinstance(right_item, Derived | TableCall) and right_item.lateral
+    if not lateral:
+        return join_rows(context, item, left, from_rows(context, right_item, parent, piped), parent)
+    around = Scope(left.fields, parent)
+    if isinstance(right_item, TableCall) and _plain_generator(item, right_item):
+        builder = Builder(context, around)
+        outer = item.kind == "left"
+        return generated(context, left, builder, right_item.call, outer, right_item.alias, right_item.columns)
+    right = from_rows(context, right_item, around)
+    return join_rows(context, item, left, right, parent, lateral=True)
+
+
+def _plain_generator(item: JoinItem, call: TableCall) -> bool:
+    """`t, LATERAL explode(t.xs)`: no condition, so it is a Generate."""
+    if call.call.function not in GENERATORS or item.using or item.natural:
+        return False
+    return item.on is None and item.kind in ("inner", "cross", "left")

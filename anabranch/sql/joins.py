@@ -1,0 +1,140 @@
+"""Joins: sides, conditions, and the columns USING and NATURAL merge.
+
+l RIGHT JOIN r  =  r LEFT JOIN l, columns put back in order
+USING (k): one column k (the preserved side's; coalesce of both for FULL), the sides' own reachable as l.k and r.k
+"""
+
+from __future__ import annotations
+
+from anabranch.algebra.expression import Expression, equals, expression
+from anabranch.algebra.relation import Filter, Join, JoinKind, LateralJoin, Output, Project, Relation
+from anabranch.sql.build import Builder, conjuncts, nested_in
+from anabranch.sql.context import Context, Rows
+from anabranch.sql.correlation import outer_columns
+from anabranch.sql.refused import refused
+from anabranch.sql.scope import Field, Scope
+from anabranch.sql.subqueries import apply_subqueries
+from anabranch.sql.syntax import Expr, JoinItem
+
+KINDS = {
+    "inner": JoinKind.INNER,
+    "cross": JoinKind.INNER,
+    "left": JoinKind.LEFT,
+    "right": JoinKind.LEFT,
+    "full": JoinKind.FULL,
+    "semi": JoinKind.SEMI,
+    "anti": JoinKind.ANTI,
+}
+
+
+def join_rows(
+    context: Context, item: JoinItem, left: Rows, right: Rows, parent: Scope | None, lateral: bool = False
+) -> Rows:
+    """The joined rows and the columns visible after the join."""
+    names = _merged_names(item, left, right)
+    if names:
+        pairs = [(_key(left, name), _key(right, name)) for name in names]
+        on = tuple(context.typed([_equal(a, b) for a, b in pairs]))
+        relation = _joined(context, item.kind, left.relation, right.relation, on, lateral)
+        return _merge(context, item.kind, relation, left, right, pairs)
+    fields = left.fields if item.kind in ("semi", "anti") else left.fields + right.fields
+    builder = Builder(context, Scope(left.fields + right.fields, parent))
+    conditions = conjuncts(item.on)
+    if any(True for each in conditions for _ in nested_in(each)):
+        return Rows(_with_subqueries(builder, item.kind, left.relation, right.relation, conditions), fields)
+    on = builder.predicates(conditions)
+    return Rows(_joined(context, item.kind, left.relation, right.relation, on, lateral), fields)
+
+
+def _joined(
+    context: Context, kind: str, left: Relation, right: Relation, on: tuple[Expression, ...], lateral: bool = False
+) -> Relation:
+    if lateral:
+        if kind not in ("inner", "cross", "left"):
+            raise refused("SYNTAX_NOT_UNDERSTOOD", f"{kind} lateral join")
+        return LateralJoin(left, right, KINDS[kind], on)
+    if kind == "right":
+        turned = Join(right, left, JoinKind.LEFT, on)
+        return Project(turned, tuple(Output(each.name, each.value) for each in left.columns + right.columns))
+    return Join(left, right, KINDS[kind], on)
+
+
+def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relation, conditions: list[Expr]) -> Relation:
+    """ON with subqueries: evaluated on the side they read, or on the pairs of an inner join."""
+    columns = left.columns if kind in ("semi", "anti") else left.columns + right.columns
+    if kind in ("inner", "cross"):
+        pairs: Relation = Join(left, right, JoinKind.INNER, ())
+        applied = apply_subqueries(builder, pairs, conditions)
+        filtered = Filter(applied, builder.predicates(conditions))
+        return builder.context.narrowed(filtered, [each.name for each in columns])
+    for condition in conditions:
+        side = _side_read(builder, condition, left, right)
+        if side is left:
+            left = apply_subqueries(builder, left, [condition])
+        else:
+            right = apply_subqueries(builder, right, [condition])
+    relation = _joined(builder.context, kind, left, right, builder.predicates(conditions))
+    return builder.context.narrowed(relation, [each.name for each in columns])
+
+
+def _side_read(builder: Builder, condition: Expr, left: Relation, right: Relation) -> Relation:
+    """The one side whose columns the condition's subqueries read."""
+    trial = Builder(builder.context, builder.scope)
+    names: set[str] = set()
+    for nested in nested_in(condition):
+        relation = apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [nested])
+        for value in getattr(relation, "probe", ()):
+            names |= value.columns
+        inner = relation.children[1]
+        names |= outer_columns(inner)
+    if names <= set(left.names):
+        return left
+    if names <= set(right.names):
+        return right
+    raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(condition.start))
+
+
+def _merged_names(item: JoinItem, left: Rows, right: Rows) -> tuple[str, ...]:
+    if item.using:
+        return item.using
+    if not item.natural:
+        return ()
+    theirs = {each.name.lower() for each in right.fields if not each.hidden}
+    return tuple(each.name for each in left.fields if not each.hidden and each.name.lower() in theirs)
+
+
+def _key(rows: Rows, name: str) -> Field:
+    for each in rows.fields:
+        if not each.hidden and each.name.lower() == name.lower():
+            return each
+    raise refused("NAME_NOT_UNDERSTOOD", f"USING ({name})")
+
+
+def _equal(left: Field, right: Field) -> Expression:
+    return equals(left.column.value, right.column.value)
+
+
+def _merge(
+    context: Context, kind: str, relation: Relation, left: Rows, right: Rows, pairs: list[tuple[Field, Field]]
+) -> Rows:
+    lefts, rights = [a for a, _ in pairs], [b for _, b in pairs]
+    left_rest = [each for each in left.fields if each not in lefts]
+    right_rest = [each for each in right.fields if each not in rights]
+    if kind in ("semi", "anti"):
+        return Rows(relation, (*lefts, *left_rest))
+    if kind == "full":
+        values = [expression("coalesce({}, {})", "", a.column.value, b.column.value) for a, b in pairs]
+        relation, columns = context.extended(
+            relation, [(a.name, value) for (a, _), value in zip(pairs, values, strict=True)]
+        )
+        merged = [Field(a.name, column) for (a, _), column in zip(pairs, columns, strict=True)]
+        hidden = [_hidden(each) for each in (*lefts, *rights)]
+    elif kind == "right":
+        merged, hidden = rights, [_hidden(each) for each in lefts]
+    else:
+        merged, hidden = lefts, [_hidden(each) for each in rights]
+    return Rows(relation, (*merged, *left_rest, *right_rest, *hidden))
+
+
+def _hidden(field: Field) -> Field:
+    return Field(field.name, field.column, field.qualifier, hidden=True)

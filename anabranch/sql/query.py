@@ -1,0 +1,109 @@
+"""A whole query: WITH, body, ORDER BY and LIMIT."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anabranch.algebra.relation import Output, Project
+from anabranch.sql.build import has_aggregate
+from anabranch.sql.context import Context, Rows
+from anabranch.sql.from_clause import from_rows, inline_rows
+from anabranch.sql.ordering import Ordering, cut_rows, ordering_of
+from anabranch.sql.pipe_steps import piped_rows
+from anabranch.sql.recursion import is_recursive, recursive_rows
+from anabranch.sql.refused import refused
+from anabranch.sql.scope import Scope
+from anabranch.sql.select import select_rows
+from anabranch.sql.set_operations import combine
+from anabranch.sql.syntax import (
+    Body,
+    PipeBody,
+    Query,
+    QueryBody,
+    Select,
+    SetBody,
+    TableBody,
+    ValuesBody,
+)
+
+
+def query_rows(context: Context, query: Query, parent: Scope | None) -> Rows:
+    """The rows of a query, exactly its visible columns in order."""
+    for cte in query.ctes:
+        if query.recursive and is_recursive(cte):
+            rows = recursive_rows(context, cte, parent)
+        else:
+            rows = query_rows(context, cte.query, None)
+            if cte.columns:
+                rows = context.renamed(rows, (), cte.columns)
+        context = context.with_cte(cte.name, rows)
+    return exactly(context, body_rows(context, query.body, parent, ordering_of(context, _one_row(query))))
+
+
+def _one_row(query: Query) -> Query:
+    """LIMIT 1 on a result that has one row changes nothing."""
+    body = query.body
+    limit = getattr(query.limit, "value", None)
+    if (
+        isinstance(body, Select)
+        and body.group is None
+        and query.offset is None
+        and isinstance(limit, int)
+        and limit > 0
+    ):
+        global_aggregate = body.having is not None or any(has_aggregate(each.value) for each in body.items)
+        if global_aggregate or body.source is None:
+            return replace(query, limit=None, order=())
+    return query
+
+
+def body_rows(context: Context, body: Body, parent: Scope | None, ordering: Ordering) -> Rows:
+    """A body under its ORDER BY and LIMIT."""
+    match body:
+        case Select():
+            return select_rows(context, body, parent, ordering)
+        case QueryBody(query=inner):
+            return _nested(context, inner, parent, ordering)
+        case SetBody():
+            left = exactly(context, body_rows(context, body.left, parent, Ordering()))
+            right = exactly(context, body_rows(context, body.right, parent, Ordering()))
+            rows = combine(context, body.operator, body.all, body.by_name, left, right)
+        case TableBody():
+            rows = from_rows(context, body.table, parent)
+        case ValuesBody():
+            rows = inline_rows(context, body.values, parent)
+        case PipeBody():
+            rows = piped_rows(context, body, parent, body_rows)
+        case _:
+            raise refused("SYNTAX_NOT_UNDERSTOOD", type(body).__name__)
+    return cut_rows(context, rows, ordering)
+
+
+def _nested(context: Context, inner: Query, parent: Scope | None, ordering: Ordering) -> Rows:
+    """`(SELECT ... ORDER BY x) LIMIT 3` cuts by the order inside."""
+    if ordering.cuts and not ordering.order and inner.order and inner.limit is None and inner.offset is None:
+        merged = replace(inner, order=())
+        rows_context = context
+        for_order = replace(ordering, order=inner.order)
+        if not merged.ctes:
+            return body_rows(rows_context, merged.body, parent, for_order)
+    return cut_rows(context, context.rows_of(inner, parent), ordering)
+
+
+def exactly(context: Context, rows: Rows) -> Rows:
+    """The visible columns alone, each once, in order."""
+    visible = tuple(each for each in rows.fields if not each.hidden)
+    names = [each.column.name for each in visible]
+    if list(rows.relation.names) == names:
+        return Rows(rows.relation, visible)
+    outputs: list[Output] = []
+    fields = []
+    taken: set[str] = set()
+    for each in visible:
+        column = each.column
+        if column.name in taken:
+            column = context.fresh(each.name, column.type)
+        taken.add(column.name)
+        outputs.append(Output(column.name, each.column.value))
+        fields.append(replace(each, column=column))
+    return Rows(Project(rows.relation, tuple(outputs)), tuple(fields))

@@ -1,0 +1,193 @@
+"""SELECT: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY, the list, DISTINCT, ORDER BY ... LIMIT, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from anabranch.algebra.expression import Expression, Ref
+from anabranch.algebra.relation import RESERVED_PREFIX, Column, Filter, Output, Relation
+from anabranch.sql import time_windows
+from anabranch.sql.aggregates import aggregate_rows
+from anabranch.sql.build import Builder, conjuncts, has_aggregate, strip
+from anabranch.sql.context import Context, Rows
+from anabranch.sql.from_clause import from_rows
+from anabranch.sql.functions import GENERATORS
+from anabranch.sql.generators import generated
+from anabranch.sql.ordering import Ordering, top_rows
+from anabranch.sql.refused import refused
+from anabranch.sql.scope import Field, Scope
+from anabranch.sql.statement_nodes import quoted
+from anabranch.sql.subqueries import apply_subqueries
+from anabranch.sql.syntax import Call, Expr, Item, Name, Select, Star
+from anabranch.sql.types import shape_of
+from anabranch.sql.windows import window_rows
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One output: a node still to be built, or a value known already (a column of a star)."""
+
+    name: str
+    value: Expr | Expression
+    names: tuple[str, ...] = ()
+
+
+def select_rows(
+    context: Context, select: Select, parent: Scope | None, ordering: Ordering, piped: Rows | None = None
+) -> Rows:
+    """The rows of a SELECT, and of its ORDER BY and LIMIT where it has one."""
+    rows = from_rows(context, select.source, parent, piped)
+    builder = Builder(context, Scope(rows.fields, parent))
+    relation = filter_rows(builder, rows.relation, select.where)
+    items = planned_items(builder, select.items)
+    builder = replace(builder, aliases=_aliases(items))
+    windows = {name.lower(): spec for name, spec in (*select.windows, *ordering.windows)}
+    nodes = [each.value for each in items if isinstance(each.value, Expr)]
+    relation, builder = time_windows.with_time_windows(builder, relation, select, nodes)
+    after = [*nodes, *_present(select.having), *_present(select.qualify), *(each.value for each in ordering.order)]
+    if select.group is not None or select.having is not None or any(map(has_aggregate, after)):
+        grouped = aggregate_rows(builder, relation, select.group, [each.value for each in items], after)
+        relation, builder = grouped.relation, grouped.builder
+        items = [_regrouped(builder, each) for each in items]
+        relation = filter_rows(builder, relation, select.having)
+    sorting = replace(builder, aliases_first=True)
+    later = [*nodes, *_present(select.qualify)]
+    relation = window_rows(builder, relation, later, windows)
+    relation = window_rows(sorting, relation, [each.value for each in ordering.order], windows)
+    relation = filter_rows(builder, relation, select.qualify)
+    relation, items = _generate(builder, relation, items)
+    return _projected(builder, sorting, relation, items, select.distinct, ordering)
+
+
+def _present(node: Expr | None) -> tuple[Expr, ...]:
+    return () if node is None else (node,)
+
+
+def filter_rows(builder: Builder, relation: Relation, condition: Expr | None) -> Relation:
+    """The rows for which the condition holds; columns of its subqueries are dropped again."""
+    if condition is None:
+        return relation
+    nodes = conjuncts(condition)
+    applied = apply_subqueries(builder, relation, nodes)
+    filtered = Filter(applied, builder.predicates(nodes))
+    return builder.context.narrowed(filtered, relation.names)
+
+
+def planned_items(builder: Builder, items: Sequence[Item]) -> list[Planned]:
+    """The SELECT list with its stars spelled out."""
+    planned: list[Planned] = []
+    for item in items:
+        if isinstance(item.value, Star):
+            planned.extend(_star(builder, item.value))
+        else:
+            name = item.names[0] if len(item.names) == 1 else default_name(item.value)
+            planned.append(Planned(name, item.value, item.names))
+    return planned
+
+
+def default_name(node: Expr) -> str:
+    """Close to what Spark calls a column without an alias; exact for columns and fields."""
+    node = strip(node)
+    if isinstance(node, Name):
+        return node.parts[-1]
+    return ""
+
+
+def _star(builder: Builder, star: Star) -> list[Planned]:
+    excluded = {tuple(part.lower() for part in parts) for parts in star.excluded}
+    fields = builder.scope.star(star.qualifier)
+    if not fields and star.qualifier:
+        return _fields_of_struct(builder, star)
+    return [Planned(each.name, each.column.value) for each in fields if not _is_excluded(each, excluded)]
+
+
+def _is_excluded(field: Field, excluded: set[tuple[str, ...]]) -> bool:
+    own = (*(part.lower() for part in field.qualifier), field.name.lower())
+    return any(own[len(own) - len(parts) :] == parts for parts in excluded)
+
+
+def _fields_of_struct(builder: Builder, star: Star) -> list[Planned]:
+    """`s.*` where s is a column: its fields."""
+    found = builder.scope.find(star.qualifier) or builder.scope.find_outer(star.qualifier)
+    if found is None or found.outer:
+        raise refused("NAME_NOT_UNDERSTOOD", ".".join((*star.qualifier, "*")))
+    path = "".join(f".{quoted(part)}" for part in found.rest)
+    holder = Expression((Ref(found.column.name), path), "") if path else found.column.value
+    (typed,) = builder.context.typed([holder])
+    shape = shape_of(typed.type)
+    if shape.base != "struct":
+        raise refused("NAME_NOT_UNDERSTOOD", ".".join((*star.qualifier, "*")))
+    excluded = {parts[-1].lower() for parts in star.excluded}
+    return [
+        Planned(name, Expression((Ref(found.column.name), f"{path}.{quoted(name)}"), child.text))
+        for name, child in zip(shape.fields, shape.children, strict=True)
+        if name.lower() not in excluded
+    ]
+
+
+def _aliases(items: Sequence[Planned]) -> Mapping[str, Expr | Expression]:
+    """The names of the SELECT list by which later expressions may call its items; the first of a name counts."""
+    aliases: dict[str, Expr | Expression] = {}
+    for each in items:
+        if len(each.names) == 1:
+            aliases.setdefault(each.names[0].lower(), each.value)
+    return aliases
+
+
+def _regrouped(builder: Builder, item: Planned) -> Planned:
+    """After GROUP BY, a star's column is the key."""
+    if isinstance(item.value, Expr):
+        return item
+    key = builder.keys.get(tuple(item.value.parts))
+    if key is None:
+        raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{item.name} is not grouped by")
+    return replace(item, value=key.value)
+
+
+def _generate(builder: Builder, relation: Relation, items: list[Planned]) -> tuple[Relation, list[Planned]]:
+    """A generator in the SELECT list becomes a Generate below it, and its columns take its place."""
+    result: list[Planned] = []
+    for item in items:
+        call = strip(item.value) if isinstance(item.value, Expr) else None
+        if not isinstance(call, Call) or call.function not in GENERATORS:
+            result.append(item)
+            continue
+        relation = apply_subqueries(builder, relation, [call])
+        rows = generated(builder.context, Rows(relation, ()), builder, call, False, None, item.names)
+        relation = rows.relation
+        for field in rows.fields:
+            result.append(Planned(field.name, field.column.value, (field.name,)))
+    return relation, result
+
+
+def _projected(
+    builder: Builder, sorting: Builder, relation: Relation, items: Sequence[Planned], distinct: bool, ordering: Ordering
+) -> Rows:
+    context = builder.context
+    nodes = [each.value for each in items if isinstance(each.value, Expr)]
+    relation = apply_subqueries(builder, relation, nodes)
+    drafts = [builder.draft(each.value) if isinstance(each.value, Expr) else each.value for each in items]
+    values = context.typed(drafts)
+    outputs: list[Output] = []
+    fields: list[Field] = []
+    taken: set[str] = set()
+    for item, value in zip(items, values, strict=True):
+        column = _output_column(context, item, value, taken)
+        taken.add(column.name.lower())
+        outputs.append(Output(column.name, value))
+        fields.append(Field(item.name, column))
+    return top_rows(context, sorting, relation, outputs, tuple(fields), distinct, ordering, [e.value for e in items])
+
+
+def _output_column(context: Context, item: Planned, value: Expression, taken: set[str]) -> Column:
+    """A column passed through keeps its internal name, unless it is there already."""
+    if value.is_column:
+        name = next(iter(value.columns))
+        if name.lower() not in taken and not name.startswith(RESERVED_PREFIX):
+            return Column(name, value.type)
+    return context.fresh(item.name or _hint(item.value), value.type)
+
+
+def _hint(value: Expr | Expression) -> str:
+    return value.function if isinstance(value, Call) else "column"
