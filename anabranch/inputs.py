@@ -10,18 +10,19 @@ plus those inserted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from anabranch.algebra.relation import After, Before, Change, Relation, Stored
 from anabranch.algebra.walk import leaves, transform
-from anabranch.compile import QUERY_ITSELF
+from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, zset_sum
+from anabranch.spark.together import kept_together
 from anabranch.store.protocol import ROWID, Store, Version
 
 if TYPE_CHECKING:
@@ -35,19 +36,21 @@ class TickInputs:
     """The tables of one tick.
 
     `replaced` are the old definitions of nodes that the tick gives a new one; `moved` holds, by stored table, what the
-    tick has worked out so far.
+    tick has worked out so far; `changes` are the changes of sources that have been read, by the snapshot they start at.
     """
 
     store: Store
     pinned: Pinned
     replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
+    changes: dict[tuple[str, Version], DataFrame] = field(default_factory=dict)
 
     def name_leaves(
-        self, plan: Relation, node: StreamTable, frames: Frames, query_itself: Callable[[], DataFrame]
-    ) -> Relation:
-        """The plan with its leaves named by version; `frames` gets, for each, how to read its rows."""
+        self, plan: Relation, node: StreamTable, query_itself: Callable[[], DataFrame]
+    ) -> tuple[Relation, Frames]:
+        """The plan with its leaves named by version, and for each how to read its rows."""
         since = self.since(node)
+        frames: Frames = {}
         named: dict[Relation, Relation] = {}
         for leaf in leaves(plan):
             if isinstance(leaf, After) and leaf.table == QUERY_ITSELF:
@@ -55,7 +58,7 @@ class TickInputs:
                 frames[named[leaf]] = query_itself
             elif isinstance(leaf, Before | After | Change | Stored):
                 named[leaf], frames[named[leaf]] = self._named(leaf, node, since)
-        return transform(plan, lambda relation: named.get(relation, relation))
+        return transform(plan, lambda relation: named.get(relation, relation)), frames
 
     def _named(
         self, leaf: Before | After | Change | Stored, node: StreamTable, since: Mapping[str, Version]
@@ -83,9 +86,47 @@ class TickInputs:
         """Per input, the snapshot that the node last read."""
         return {} if self.is_new(node) else self.pinned.frontiers[node.id].inputs
 
-    def stored_id(self, table: str) -> str:
-        """The id of the stored table behind a source or stream table."""
-        return self.pinned.part(self.pinned.nodes[table].shown.table).id if table in self.pinned.nodes else table
+    def can_read(self, table: str, at: Version) -> bool:
+        """Whether an input can still be read as it was at a snapshot."""
+        if table in self.pinned.nodes:
+            kept = {each.version for each in self.store.snapshots()}
+            return at in kept or self.store.can_read(self._stored_id(table), at)
+        return self.store.can_read(table, at)
+
+    def change_rows(self, node: StreamTable) -> int:
+        """An upper bound on the changed rows of the node's sources, from metadata."""
+        return sum(
+            self.store.change_size(table, at, self.pinned.version)
+            for table, at in self.since(node).items()
+            if table in self.pinned.sources and self.can_read(table, at)
+        )
+
+    def changed_tables(self, node: StreamTable, program: Program) -> frozenset[str]:
+        """The inputs, and the node's own parts worked out so far, that differ from what the node last read."""
+        moved = (part for part in node.parts if part.table in self.moved and not self.moved[part.table].is_empty)
+        return frozenset(
+            [table for table in program.tables if self.has_changed(node, table)]
+            + [PART_PREFIX + part.name for part in moved]
+        )
+
+    def read_changes(self, nodes: Iterable[StreamTable], limit: int) -> None:
+        """Read the changes of all sources by one job, once for all nodes: by source and version range."""
+        wanted = {
+            (table, at)
+            for node in nodes
+            for table, at in self.since(node).items()
+            if table in self.pinned.sources and self.has_changed(node, table) and self.can_read(table, at)
+        }
+        small = [
+            (table, at)
+            for table, at in sorted(wanted)
+            if self.store.change_size(table, at, self.pinned.version) <= limit
+        ]
+        frames = [self.store.changes(table, at, self.pinned.version) for table, at in small]
+        self.changes.update(zip(small, kept_together(frames), strict=True))
+
+    def _stored_id(self, table: str) -> str:
+        return self.pinned.part(self.pinned.nodes[table].shown.table).id
 
     def has_changed(self, node: StreamTable, table: str) -> bool:
         """Whether an input differs from what the node last read, as far as metadata tells."""
@@ -142,7 +183,8 @@ class TickInputs:
     def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
         part = self._shown_part(node, table)
         if part is None:
-            return self.store.changes(table, start, self.pinned.version)
+            known = self.changes.get((table, start))
+            return self.store.changes(table, start, self.pinned.version) if known is None else known
         if table in self.replaced:
             return difference(self.rows_after(node, table), self.node_rows(self.replaced[table], start))
         in_tick = [shown(self.moved[part.table].change(), part)] if part.table in self.moved else []

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, StreamTable
 from anabranch.engine import Engine
-from anabranch.errors import ConflictError
-from anabranch.graph.frontier import Frontier, to_json
+from anabranch.errors import ConflictError, StateError
+from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.inputs import TickInputs
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
@@ -30,9 +30,10 @@ from anabranch.situation import graph_state, pin_of
 from anabranch.spark.jobs import count_jobs
 from anabranch.store.protocol import Action as StoreAction
 from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, Version
-from anabranch.work import NodeOutcome, work_out
+from anabranch.work import NodeWork, TickWork
 
 PLANNED_AGAIN = 20
+GIVEN_UP = "GIVEN_UP"
 T = TypeVar("T")
 
 
@@ -86,7 +87,7 @@ class Tick:
     actions: tuple[StoreAction, ...] = ()
     existing: dict[str, str] | None = None
     notices: tuple[str, ...] = ()
-    outcomes: dict[str, NodeOutcome] = field(default_factory=dict)
+    outcomes: dict[str, NodeWork] = field(default_factory=dict)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def perform(self) -> Report:
@@ -101,20 +102,14 @@ class Tick:
         return Report(version.number, ended - started, jobs.jobs, self._node_reports(), timings, self.notices)
 
     def _work_out(self) -> None:
-        """Every moving node's change, inputs before readers; one that fails holds back what reads it."""
+        """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
         inputs = TickInputs(self.engine.store, self.pinned, self.replaced)
-        moving = [each.node for each in self.decided if each.action is decisions.Action.MOVE]
-        for node in moving:
-            held_back = any(table in moving and not self._is_done(table) for table in self.pinned.nodes[node].inputs)
-            if not held_back:
-                self.outcomes[node] = work_out(self.engine, inputs, self.pinned.nodes[node])
+        moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
+        self.outcomes = TickWork(self.engine, inputs, moving).run()
         for each in self.defined:
             error = self.outcomes[each.id].error
             if error is not None:
                 raise error
-
-    def _is_done(self, node: str) -> bool:
-        return node in self.outcomes and self.outcomes[node].error is None
 
     @cached_property
     def _advancing(self) -> dict[str, Frontier]:
@@ -127,8 +122,10 @@ class Tick:
         """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
         if not self.outcomes:
             return self.pinned.version
+        if self.engine.gives_up:
+            raise StateError(GIVEN_UP, "the tick was given up: the scheduler was told to stop")
         documents: dict[str, Document] = {FRONTIER + node: _at_commit(to) for node, to in self._advancing.items()}
-        documents |= {CONDITION + node: self._condition(node).to_json() for node in self.outcomes}
+        documents |= {CONDITION + node: _condition_at_commit(self._condition(node)) for node in self.outcomes}
         documents |= {NODE + node.id: node.to_json() for node in self.defined}
         moved = (node for node in self.outcomes if node in self._advancing)
         return self.engine.store.commit(
@@ -156,7 +153,8 @@ class Tick:
         if error is not None and error.code == "ROW_NOT_THERE":
             before = replace(before, needs_full="ROW_NOT_THERE")
         if error is None:
-            return before.succeeded(self.now.timestamp()) if node in self._advancing else before
+            moved = replace(before, moved_in=THIS_COMMIT.number)
+            return moved.succeeded(self.now.timestamp()) if node in self._advancing else before
         described = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
         errors = before.consecutive_errors + 1
         suspended = errors >= self.engine.settings.integer("max_consecutive_errors")
@@ -196,7 +194,7 @@ class Tick:
             case _:
                 return NodeReport(name, Action.SKIPPED, f"{decision.reason}: {decision.text}")
 
-    def _node_report(self, node: str, outcome: NodeOutcome) -> NodeReport:
+    def _node_report(self, node: str, outcome: NodeWork) -> NodeReport:
         name = self.pinned.nodes[node].name
         if outcome.error is not None:
             error = {"code": outcome.error.code, "message": outcome.error.message, "hint": outcome.error.hint}
@@ -205,7 +203,7 @@ class Tick:
             name,
             outcome.choice.action,
             outcome.choice.reason,
-            outcome.fused,
+            outcome.not_fused is None,
             outcome.rows_inserted,
             outcome.rows_deleted,
             outcome.seconds,
@@ -215,6 +213,12 @@ class Tick:
         for decision in self.decided:
             if decision.advances:
                 self.engine.looked_at[decision.node] = self.now.timestamp()
+
+
+def _condition_at_commit(condition: Condition) -> Callable[[Version], str]:
+    if condition.moved_in != THIS_COMMIT.number:
+        return lambda _: condition.to_json()
+    return lambda version: replace(condition, moved_in=version.number).to_json()
 
 
 def _at_commit(target: Frontier) -> Callable[[Version], str]:

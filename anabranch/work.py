@@ -1,4 +1,8 @@
-"""One node's share of a tick: choose how, work out the change of each of its parts, say what to commit.
+"""A tick's work: every moving node's change, worked out in rounds, as much together as the graph allows.
+
+A part (one stored table of a node) is ready when what it reads in this tick is done. All ready parts of eligible nodes
+are one Spark job; the others run on their own. A job of many that fails is run again one by one, so that only the node
+whose fault it is fails.
 
 A delta plan that raises is run again in full, because a join term may pair rows that never coexisted; only an error in
 the query itself fails the node.
@@ -8,141 +12,232 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Relation
+from anabranch.choose import Choice, choose
 from anabranch.compile import Program
-from anabranch.definitions import RefreshMode, StoredPart, StreamTable
-from anabranch.delta.state import PART_PREFIX, Part, delta, full_and_diff, initial
+from anabranch.definitions import StoredPart, StreamTable
+from anabranch.delta.state import Guarded, Part, delta, full_and_diff, guarded_delta, initial
+from anabranch.delta.versions import tables_of
 from anabranch.engine import Engine
 from anabranch.errors import AnabranchError, RefreshError
-from anabranch.inputs import Frames, TickInputs
+from anabranch.fuse.eligible import Candidate, exclusions
+from anabranch.inputs import TickInputs
 from anabranch.observe.report import Action
 from anabranch.reads import run_over
 from anabranch.spark.moved import Moved
+from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
 from anabranch.store.protocol import STATE, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How a node is refreshed in this tick, and why."""
+@dataclass
+class NodeWork:
+    """A node on its way through a tick; `left` are the parts still to be worked out."""
 
-    action: Action
-    reason: str
-
-
-@dataclass(frozen=True)
-class NodeOutcome:
-    """What became of a node: the store's actions to commit, or the error that keeps it as it was."""
-
+    node: StreamTable
+    program: Program
     choice: Choice
-    seconds: float = 0.0
-    actions: tuple[StoreAction, ...] = ()
+    left: list[tuple[Part, StoredPart]]
+    not_fused: str | None = None
+    actions: list[StoreAction] = field(default_factory=list)
     rows_inserted: int = 0
     rows_deleted: int = 0
+    seconds: float = 0.0
     error: AnabranchError | None = None
-    fused: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.error is not None or not self.left
 
 
-def work_out(engine: Engine, inputs: TickInputs, node: StreamTable) -> NodeOutcome:
-    """The node's change; never raises for what is the node's own fault."""
-    started = time.perf_counter()
-    choice = Choice(Action.FULL, "FIRST_REFRESH")
-    try:
-        program = engine.program(node, inputs.pinned)
-        engine.under(node.session)
-        choice = choose(engine, inputs, node, program)
+class TickWork:
+    """Works out the nodes of a tick, given in topological order."""
+
+    def __init__(self, engine: Engine, inputs: TickInputs, nodes: Sequence[StreamTable]) -> None:
+        self._engine = engine
+        self._inputs = inputs
+        self._nodes = {node.id: node for node in nodes}
+        self.done: dict[str, NodeWork] = {}
+        self._works: dict[str, NodeWork] = {}
+
+    def run(self) -> dict[str, NodeWork]:
+        """Every node that could be worked out, or failed; those that read a failed one are left out."""
+        self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
+        self._mark_fused()
+        limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
+        with Runner(self._engine.session, limit=limit) as runner:
+            self._inputs.read_changes(self._changes_needed(), limit)
+            while ready := list(self._ready()):
+                self._round(runner, ready)
+        blocked = {node for node in self._works if self._is_blocked(node)}
+        return {node: work for node, work in self._works.items() if node not in blocked}
+
+    def _prepared(self, node: StreamTable) -> NodeWork:
+        self._engine.under(node.session)
         try:
-            outcome = _run(engine, inputs, node, program, choice)
+            program = self._engine.program(node, self._inputs.pinned)
+            _check_parts(node, program)
+            choice = choose(self._engine, self._inputs, node, program)
+        except AnabranchError as error:
+            nothing = Program(node.query, node.columns, (), frozenset(node.inputs))
+            return NodeWork(node, nothing, Choice(Action.FAILED, error.code), [], error=error)
+        return NodeWork(node, program, choice, list(zip(program.parts, node.parts, strict=True)))
+
+    def _mark_fused(self) -> None:
+        """Who is worked out together, and for the rest why not."""
+        if not self._engine.settings.boolean("enable_fused_refresh"):
+            for work in self._works.values():
+                work.not_fused = "DISABLED"
+            return
+        candidates = (
+            Candidate(
+                node, work.node.inputs, work.choice.action is Action.DIFFERENTIAL, self._inputs.change_rows(work.node)
+            )
+            for node, work in self._works.items()
+        )
+        limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
+        for node, reason in exclusions(candidates, limit).items():
+            self._works[node].not_fused = reason
+
+    def _changes_needed(self) -> list[StreamTable]:
+        return [each.node for each in self._works.values() if each.choice.action is Action.DIFFERENTIAL]
+
+    def _is_blocked(self, node: str) -> bool:
+        """Whether something it reads was to move in this tick and did not."""
+        moving = (self._works[table] for table in self._nodes[node].inputs if table in self._works)
+        return any(each.error is not None or self._is_blocked(each.node.id) for each in moving)
+
+    def _ready(self) -> Iterator[tuple[NodeWork, Part, StoredPart]]:
+        for work in self._works.values():
+            moving = [self._works[table] for table in work.node.inputs if table in self._works]
+            if work.is_done or not all(each.is_done for each in moving) or self._is_blocked(work.node.id):
+                continue
+            unfinished = {part.table for part, _ in work.left}
+            for part, stored in work.left:
+                if not tables_of(part.relation) & unfinished:
+                    yield work, part, stored
+
+    def _round(self, runner: Runner, ready: list[tuple[NodeWork, Part, StoredPart]]) -> None:
+        """All that can be done now: the fused parts by one job, the rest one after the other."""
+        together = [each for each in ready if each[0].not_fused is None]
+        if len({tuple(sorted(work.node.session.items())) for work, _, _ in together}) > 1:
+            together = []
+        alone = [each for each in ready if each not in together]
+        if together and not self._together(runner, together):
+            alone = [*together, *alone]
+        for item in alone:
+            self._alone(runner, *item)
+
+    def _together(self, runner: Runner, items: list[tuple[NodeWork, Part, StoredPart]]) -> bool:
+        """Work the parts out by one job; False if that failed and each has to be run on its own."""
+        started = time.perf_counter()
+        self._engine.under(items[0][0].node.session)
+        requests = []
+        for work, part, stored in items:
+            try:
+                requests.append(self._request(runner, work, part, stored))
+            except (AnabranchError, PySparkException):
+                return False
+        asked = [each for each in requests if each is not None]
+        try:
+            results = iter(runner.located_together(asked) or ()) if asked else iter(())
+            found = [None if request is None else next(results) for request in requests]
+        except (AnabranchError, PySparkException, StopIteration) as error:
+            log.info("a fused job failed and is run one by one: %s", error)
+            return False
+        each_seconds = (time.perf_counter() - started) / len(items)
+        for (work, part, stored), moved in zip(items, found, strict=True):
+            work.seconds += each_seconds
+            if isinstance(moved, AnabranchError) and moved.code == GUARD_TRIPPED:
+                self._alone(runner, work, part, stored)
+            else:
+                self._finish(work, part, stored, moved)
+        return True
+
+    def _alone(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> None:
+        """Work one part out by jobs of its own, in full if its delta raises."""
+        if work.error is not None:
+            return
+        started = time.perf_counter()
+        self._engine.under(work.node.session)
+        try:
+            try:
+                moved = self._moved(runner, work, part, stored)
+            except PySparkException as error:
+                if work.choice.action is not Action.DIFFERENTIAL:
+                    raise
+                log.info("the delta query of %s raised, it is run in full: %s", work.node.name, error)
+                work.choice = Choice(Action.FULL, "DELTA_RAISED")
+                moved = self._moved(runner, work, part, stored)
+            self._finish(work, part, stored, moved)
+        except AnabranchError as error:
+            work.error = error
         except PySparkException as error:
-            if choice.action is not Action.DIFFERENTIAL:
-                raise
-            log.info("the delta query of %s raised, it is run in full: %s", node.name, error)
-            choice = Choice(Action.FULL, "DELTA_RAISED")
-            outcome = _run(engine, inputs, node, program, choice)
-    except AnabranchError as error:
-        outcome = NodeOutcome(choice, error=error)
-    except PySparkException as error:
-        outcome = NodeOutcome(choice, error=_failure(node, error))
-    return replace(outcome, seconds=time.perf_counter() - started)
+            work.error = _failure(work.node, error)
+        work.seconds += time.perf_counter() - started
 
+    def _moved(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Moved | None:
+        limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
+        if self._inputs.is_new(work.node):
+            plan = self._bound(runner, work, initial(part))
+            return runner.filled(plan, stored.columns, limit, self._engine.store)
+        plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
+        if plans is None:
+            return None
+        if isinstance(plans, Guarded):
+            request = self._request(runner, work, part, stored)
+            result = None if request is None else runner.located_together([request])
+            if result is not None and isinstance(result[0], Moved):
+                return result[0]
+            changed = self._inputs.changed_tables(work.node, work.program)
+            plans = delta(part, changed) or full_and_diff(part)
+        plan = self._bound(runner, work, plans)
+        return runner.located(plan, self._inputs.stored_rows(stored), limit, self._engine.store, stored.table)
 
-def choose(engine: Engine, inputs: TickInputs, node: StreamTable, program: Program) -> Choice:
-    """Differential where the query and the history of its inputs allow it; else full, with the reason."""
-    pinned = inputs.pinned
-    frontier = pinned.frontiers.get(node.id)
-    if frontier is None:
-        return Choice(Action.FULL, "FIRST_REFRESH")
-    needs_full = pinned.conditions[node.id].needs_full
-    if needs_full:
-        return Choice(Action.FULL, needs_full)
-    if node.refresh_mode is RefreshMode.FULL:
-        return Choice(Action.FULL, "REFRESH_MODE_FULL")
-    if not program.is_differential:
-        return Choice(Action.FULL, f"NOT_DIFFERENTIABLE: {program.refusals[0].construct}")
-    for table, columns in node.fields_read.items():
-        info = pinned.sources[table]
-        now = dict(zip((each.name for each in info.columns), info.field_ids, strict=True))
-        if any(now.get(name) != field for name, field in columns.items()):
-            return Choice(Action.FULL, "SOURCE_SCHEMA_CHANGED")
-    for table, since in frontier.inputs.items():
-        if not engine.store.can_read(inputs.stored_id(table), since):
-            return Choice(Action.FULL, "CHANGE_FEED_EXPIRED")
-    return Choice(Action.DIFFERENTIAL, "CHANGED")
+    def _request(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Request | None:
+        plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
+        if plans is None:
+            return None
+        rows = self._inputs.stored_rows(stored)
+        if isinstance(plans, Guarded):
+            change, guard = self._bound(runner, work, plans.change), self._bound(runner, work, plans.guard)
+            return Request(change, rows, stored.table, guard)
+        return Request(self._bound(runner, work, plans), rows, stored.table)
 
-
-def _run(engine: Engine, inputs: TickInputs, node: StreamTable, program: Program, choice: Choice) -> NodeOutcome:
-    """Work out part after part; a part reads what the ones before it have become."""
-    _check_parts(node, program)
-    changed = frozenset(table for table in program.tables if inputs.has_changed(node, table))
-    actions: list[StoreAction] = []
-    inserted = deleted = 0
-    for part, stored in zip(program.parts, node.parts, strict=True):
-        is_new = inputs.is_new(node)
-        plan = _plan(part, choice, is_new, changed)
-        if plan is None:
-            continue
-        moved = _moved(engine, inputs, node, program, stored, plan, is_new)
-        inputs.moved[stored.table] = moved
-        if not moved.is_empty:
-            changed |= {PART_PREFIX + part.name}
-        actions.extend(_actions(stored, moved, inputs, is_new))
-        if stored is node.shown:
-            inserted, deleted = moved.shown_counts(stored)
-    return NodeOutcome(choice, actions=tuple(actions), rows_inserted=inserted, rows_deleted=deleted)
-
-
-def _plan(part: Part, choice: Choice, is_new: bool, changed: frozenset[str]) -> Relation | None:
-    if is_new:
-        return initial(part)
-    return delta(part, changed) if choice.action is Action.DIFFERENTIAL else full_and_diff(part)
-
-
-def _moved(
-    engine: Engine,
-    inputs: TickInputs,
-    node: StreamTable,
-    program: Program,
-    stored: StoredPart,
-    plan: Relation,
-    is_new: bool,
-) -> Moved:
-    frames: Frames = {}
-    rows_after = partial(inputs.rows_after, node)
-    named = inputs.name_leaves(plan, node, frames, lambda: run_over(engine, inputs.pinned, node, rows_after))
-    limit = engine.settings.integer("fused_refresh_max_delta_rows")
-    with engine.runner() as runner:
+    def _bound(self, runner: Runner, work: NodeWork, plan: Relation) -> Relation:
+        """The plan with every leaf bound to the rows it stands for in this tick."""
+        rows_after = partial(self._inputs.rows_after, work.node)
+        text = partial(run_over, self._engine, self._inputs.pinned, work.node, rows_after)
+        named, frames = self._inputs.name_leaves(plan, work.node, text)
         for leaf, rows in frames.items():
-            runner.bind(leaf, rows())
-        if is_new:
-            return runner.filled(named, stored.columns, limit, engine.store)
-        return runner.located(named, inputs.stored_rows(stored), limit, engine.store, stored.table)
+            if not runner.is_bound(leaf):
+                runner.bind(leaf, rows())
+        return named
+
+    def _finish(self, work: NodeWork, part: Part, stored: StoredPart, moved: Moved | AnabranchError | None) -> None:
+        work.left.remove((part, stored))
+        if isinstance(moved, AnabranchError):
+            work.error = moved
+        elif moved is not None:
+            is_new = self._inputs.is_new(work.node)
+            self._inputs.moved[stored.table] = moved
+            work.actions.extend(_actions(stored, moved, self._inputs, is_new))
+            if stored is work.node.shown:
+                work.rows_inserted, work.rows_deleted = moved.shown_counts(stored)
+
+
+def _plans(part: Part, choice: Choice, changed: frozenset[str]) -> Relation | Guarded | None:
+    if choice.action is not Action.DIFFERENTIAL:
+        return full_and_diff(part)
+    return guarded_delta(part, changed) or delta(part, changed)
 
 
 def _actions(stored: StoredPart, moved: Moved, inputs: TickInputs, is_new: bool) -> list[StoreAction]:
@@ -166,9 +261,8 @@ def _check_parts(node: StreamTable, program: Program) -> None:
 
 
 def _failure(node: StreamTable, error: PySparkException) -> RefreshError:
-    condition = error.getCondition() or "QUERY_FAILED"
     return RefreshError(
-        condition,
+        error.getCondition() or "QUERY_FAILED",
         f'the query of stream table "{node.name}" failed: {str(error).splitlines()[0]}',
         "the table stays as it was",
         "correct the rows or the query; the next refresh tries again",
