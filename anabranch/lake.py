@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -12,9 +11,14 @@ from anabranch import manage, reads, refresh, writes
 from anabranch.check import CheckResult, check_node
 from anabranch.engine import Engine, open_engine
 from anabranch.graph.frontier import Frontier
+from anabranch.observe import graph as observed_graph
 from anabranch.observe import tables as observed
+from anabranch.observe.explain import Explanation, explain
+from anabranch.observe.graph import DependencyTree, Diamonds
 from anabranch.observe.report import Report
+from anabranch.scheduler import Scheduler
 from anabranch.settings import Settings
+from anabranch.snapshot import Snapshot, snapshot_at
 from anabranch.statements import run_statement
 from anabranch.store.protocol import Version
 
@@ -40,7 +44,7 @@ class Lake:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._scheduler_stop = threading.Event()
+        self._scheduler = Scheduler(engine)
 
     # ---- reading and writing
 
@@ -51,6 +55,10 @@ class Lake:
     def table(self, name: str, snapshot: int | None = None) -> DataFrame:
         """A table's rows at the newest snapshot, or at an older one."""
         return reads.table(self._engine, name, None if snapshot is None else Version(snapshot))
+
+    def snapshot(self, number: int) -> Snapshot:
+        """A handle on which everything reads that snapshot."""
+        return snapshot_at(self._engine, number)
 
     def append(self, name: str, rows: Rows) -> int:
         """Add rows to a source in bulk; returns the snapshot."""
@@ -107,8 +115,41 @@ class Lake:
     def resume(self, *names: str) -> None:
         """Let held or suspended stream tables go on, or without names the scheduler."""
         manage.hold(self._engine, names, paused=False)
+        self._scheduler.resume()
+
+    # ---- the scheduler
+
+    def run(self) -> None:
+        """Refresh what is due, until `stop` is called from another thread, or SIGTERM comes.
+
+        Of all processes that run a lake's scheduler one works; the others stand by and take over when it ends.
+        """
+        self._scheduler.run()
+
+    def stop(self) -> None:
+        """End `run`: what is being committed is committed, what is not never happened."""
+        self._scheduler.stop()
+
+    def drain(self, seconds: float | None = None) -> bool:
+        """Finish what runs and start nothing new, until `resume()`; False if a tick still runs after `seconds`."""
+        if not self._scheduler.drain(seconds):
+            return False
+        manage.hold(self._engine, (), paused=True)
+        return True
 
     # ---- what is there and what happened
+
+    def diamond_groups(self) -> Diamonds:
+        """Where paths from a source part and meet again: convergence, members, sources, policy, last move."""
+        return observed_graph.diamond_groups(self._engine)
+
+    def dependency_tree(self, name: str) -> DependencyTree:
+        """What a table is computed from, down to the sources."""
+        return observed_graph.dependency_tree(self._engine, name)
+
+    def explain(self, name: str | None = None, *, query: str | None = None) -> Explanation:
+        """Why and how a stream table is refreshed; with `query`, how it would be."""
+        return explain(self._engine, name, query)
 
     def frontier(self, name: str) -> Frontier:
         """Which versions of its sources a stream table reflects."""
@@ -136,6 +177,11 @@ class Lake:
         """Every setting with its value, default and meaning."""
         return self._engine.settings
 
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session that this lake runs in."""
+        return self._engine.session
+
     # ---- upkeep
 
     def compact(self) -> None:
@@ -147,7 +193,8 @@ class Lake:
         return manage.expire(self._engine, older_than)
 
     def close(self) -> None:
-        """Let go of the catalog, and of Spark if this lake started it."""
+        """Stop the scheduler, let go of the catalog, and of Spark if this lake started it."""
+        self._scheduler.close()
         self._engine.close()
 
     def __enter__(self) -> Self:
