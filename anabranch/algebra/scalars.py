@@ -266,6 +266,7 @@ _CASTS: dict[Any, Callable[[Value, int], Value]] = {
     **dict.fromkeys((exp.DType.DOUBLE, exp.DType.FLOAT), lambda value, scale: Double(value)),
     exp.DType.DECIMAL: _decimal,
     exp.DType.BOOLEAN: lambda value, scale: bool(value),
+    exp.DType.ARRAY: lambda value, scale: value,
 }
 
 

@@ -55,7 +55,7 @@ def _is_free(value: Expression) -> bool:
 
 def _without_effectless(project: Project) -> Relation:
     same = all(each.value.is_column and each.value.columns == {each.name} for each in project.outputs)
-    return project.child if same and project.names == project.child.names else project
+    return project.child if same and project.columns == project.child.columns else project
 
 
 def _branches(relation: Relation, is_shared: bool) -> tuple[Relation, ...]:

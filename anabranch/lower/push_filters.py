@@ -60,13 +60,24 @@ class _Sinker:
     def sink(self, relation: Relation, predicates: Predicates) -> Relation:
         """The relation under the predicates, which read its columns."""
         needed = tuple(each for each in dict.fromkeys(predicates) if each.parts != ("true",))
-        if needed and (relation in self.shared or not all(each.deterministic for each in needed)):
-            return filtered(self.sink(relation, ()), needed)
+        staying = needed if relation in self.shared else tuple(each for each in needed if not _may_move(each))
+        if staying:
+            return filtered(self.sink(relation, _without(needed, staying)), staying)
         if needed:
             return _RULES.get(type(relation), _stop)(self, relation, needed)
         if relation not in self.done:
             self.done[relation] = _RULES.get(type(relation), _stop)(self, relation, ())
         return self.done[relation]
+
+
+def _may_move(predicate: Expression) -> bool:
+    """A condition that is random, or meant to raise, is evaluated where it was written: for those rows, no others."""
+    text = " ".join(part.lower() for part in predicate.parts if isinstance(part, str))
+    return predicate.deterministic and "raise_error" not in text and "assert_true" not in text
+
+
+def _is_short(moved: Expression, written: Expression) -> bool:
+    return len(str(moved)) <= max(LONGEST_SUBSTITUTION, len(str(written)))
 
 
 def _stop(sinker: _Sinker, relation: Relation, predicates: Predicates) -> Relation:
@@ -83,7 +94,7 @@ def _project(sinker: _Sinker, relation: Project, predicates: Predicates) -> Rela
     if not all(value.deterministic for value in values.values()):
         return _stop(sinker, relation, predicates)
     moved = {each: each.substitute(values) for each in predicates}
-    fits = {each for each, new in moved.items() if len(str(new)) <= max(LONGEST_SUBSTITUTION, len(str(each)))}
+    fits = {each for each, new in moved.items() if _may_move(new) and _is_short(new, each)}
     below = tuple(new for each, new in moved.items() if each in fits)
     above = tuple(each for each in moved if each not in fits)
     return filtered(replace(relation, child=sinker.sink(relation.child, below)), above)
