@@ -69,7 +69,7 @@ def from_scratch(engine: Engine, pinned: Pinned, node: StreamTable) -> DataFrame
             return inputs.node_rows(pinned.nodes[table], since[table])
         return engine.store.read(table, since[table])
 
-    if program.kernel is None or not program.notes:
+    if program.kernel is None or not program.is_settled:
         return run_over(engine, pinned, node, rows_read)
     runner = engine.runner()
     for leaf in leaves(program.kernel):

@@ -16,6 +16,7 @@ from anabranch.delta.state import Part, layout
 from anabranch.errors import QueryError
 from anabranch.lower.lower import lower
 from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBinding
+from anabranch.sql.ordering import DROPPED
 from anabranch.sql.refused import Refusal
 from anabranch.sql.statement_nodes import SelectStatement
 from anabranch.sql.statements import parse_statement
@@ -55,6 +56,11 @@ class Program:
     @property
     def is_differential(self) -> bool:
         return not self.refusals
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the query left an order open that had to be settled, so that its text alone has several answers."""
+        return any(note != DROPPED for note in self.notes)
 
 
 def compile_query(query: str, tables: TableLookup, analyzer: Analyzer) -> Program:
