@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from anabranch.algebra.relation import Column
@@ -73,7 +74,9 @@ class StreamTable:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def from_json(text: str) -> StreamTable:
+        """The definition in a document; the same text is read once, as a tick reads all of them."""
         raw = json.loads(text)
         return StreamTable(
             **{
@@ -97,7 +100,10 @@ class StreamTable:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a stream table is doing: whether it is held, and what its last refreshes were like."""
+    """How a stream table is doing: whether it is held, and what its last refreshes were like.
+
+    `moved_in` is the snapshot of its last refresh, `costs` what refreshes were measured to cost.
+    """
 
     paused: bool = False
     suspended: bool = False
@@ -106,12 +112,14 @@ class Condition:
     retry_at: float | None = None
     refreshed_at: float | None = None
     needs_full: str | None = None
+    moved_in: int | None = None
     costs: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def from_json(text: str | None) -> Condition:
         """The condition in a document; a field of a newer release is left out."""
         if text is None:

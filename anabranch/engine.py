@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -94,6 +95,21 @@ class Engine:
     @transaction.setter
     def transaction(self, value: Transaction | None) -> None:
         self._local.transaction = value
+
+    @contextmanager
+    def giving_up_when(self, told: Callable[[], bool]) -> Iterator[None]:
+        """Inside, on this thread, a tick that has not begun to commit gives up once it is told to."""
+        self._local.told_to_give_up = told
+        try:
+            yield
+        finally:
+            del self._local.told_to_give_up
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether the tick on this thread is not to be committed."""
+        told: Callable[[], bool] | None = getattr(self._local, "told_to_give_up", None)
+        return told is not None and told()
 
     def close(self) -> None:
         self.store.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from anabranch.store.protocol import Version
@@ -127,6 +128,7 @@ def to_json(frontier: Frontier) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
+@lru_cache(maxsize=4096)
 def from_json(text: str) -> Frontier:
     """The frontier that `to_json` wrote."""
     document: dict[str, Any] = json.loads(text)

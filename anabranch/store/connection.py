@@ -90,6 +90,19 @@ class Connection:
         query = "sqlite_query" if self.location.is_sqlite else "postgres_query"
         return self.rows(f"SELECT * FROM {query}({text(METADATA)}, {text(sql)})")
 
+    def run_in_catalog(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement in PostgreSQL, in a transaction of its own; the rows of a query, none otherwise."""
+        function = "postgres_query" if statement.lstrip()[:6].upper() == "SELECT" else "postgres_execute"
+        call = f"{function}({text(METADATA)}, {text(statement)})"
+        cursor = self.separate()
+        try:
+            if function == "postgres_execute":
+                cursor.execute(f"CALL {call}")
+                return []
+            return [tuple(row) for row in cursor.execute(f"SELECT * FROM {call}").fetchall()]
+        finally:
+            cursor.close()
+
     @contextlib.contextmanager
     def consistent(self) -> Iterator[None]:
         """Several reads of the catalog that see one state of it; may be nested."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import LongType
@@ -80,6 +80,15 @@ class DuckLakeStore:
         """Where staged files are kept."""
         return self._opened.staging
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the catalog is a file, which one machine uses."""
+        return self._opened.connection.location.is_sqlite
+
+    def run_in_catalog(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement of ours in the catalog's own database, as a transaction of its own; no lake commit."""
+        return self._opened.connection.run_in_catalog(statement)
+
     def head(self) -> Version:
         """The newest snapshot."""
         return Version(self._catalog.head())
@@ -152,6 +161,10 @@ class DuckLakeStore:
     def compact(self) -> None:
         """Merge small files and rewrite those with many deletes."""
         self._maintainer.compact()
+
+    def file_counts(self) -> dict[str, int]:
+        """How many files each table has now, by id."""
+        return self._maintainer.file_counts()
 
     def expire(self, older_than: float, keep: frozenset[Version | TableAt] = frozenset()) -> int:
         """Drop snapshots older than so many seconds, except those needed to read `keep`; returns how many."""

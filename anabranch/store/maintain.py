@@ -74,6 +74,17 @@ class Maintainer:
         reach("expire.after_cleanup")
         return len(doomed)
 
+    def file_counts(self) -> dict[str, int]:
+        """How many data files and delete files each table has now, by id."""
+        files = " UNION ALL ".join(
+            f"SELECT table_id, count(*) AS files FROM {kind} WHERE end_snapshot IS NULL GROUP BY table_id"
+            for kind in ("ducklake_data_file", "ducklake_delete_file")
+        )
+        counted = self._catalog.connection.catalog(f"SELECT table_id, sum(files) FROM ({files}) f GROUP BY table_id")
+        counts = {int(table): int(count) for table, count in counted}
+        tables = self._catalog.tables(Version(self._catalog.head())).values()
+        return {table.info.id: counts.get(table.number, 0) for table in tables}
+
     def clean(self) -> None:
         """Remove files that nobody needs any more, after the grace period."""
         limit = (datetime.now(UTC) - timedelta(seconds=self.grace_seconds)).strftime("%Y-%m-%d %H:%M:%S.%f+00")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,7 +51,14 @@ class SnapshotLog:
         self._connection = connection
         self._lock = threading.Lock()
         self._entries: dict[int, Snapshot] = {}
+        self._changes: dict[int, list[int]] = {}
+        self._starts: list[int] = []
         self._last = -1
+
+    @property
+    def last(self) -> int:
+        """The newest snapshot when the log was last read."""
+        return self._last
 
     def refresh(self) -> int:
         """Read what is new; the number of the newest snapshot."""
@@ -82,15 +91,13 @@ class SnapshotLog:
         An expired snapshot takes its entry with it; then the answer is the snapshot behind the gap.
         """
         with self._lock:
-            number = at
-            while number > created:
-                entry = self._entries.get(number)
-                if entry is not None and table in entry.changed:
-                    return number, False
-                if entry is None or number - 1 not in self._entries:
-                    return number, True
-                number -= 1
-            return created, False
+            if at <= created:
+                return created, False
+            if at not in self._entries:
+                return at, True
+            behind_gap = _last_up_to(self._starts, at) or 0
+            changed = max(_last_up_to(self._changes.get(table, ()), at) or 0, created)
+            return (changed, False) if changed >= behind_gap else (behind_gap, True)
 
     def changes_between(self, since: int, upto: int) -> list[Snapshot] | None:
         """The entries after `since` up to `upto`; None if one of them has expired."""
@@ -101,9 +108,14 @@ class SnapshotLog:
     def _extend(self, count: int) -> None:
         added = self._load(self._last)
         if len(self._entries) + len(added) != count or not self._entries:
-            self._entries = {}
+            self._entries, self._changes, self._starts = {}, {}, []
             added = self._load(-1)
-        self._entries.update(added)
+        for number, entry in added.items():
+            if number - 1 not in self._entries:
+                self._starts.append(number)
+            for table in entry.changed:
+                self._changes.setdefault(table, []).append(number)
+            self._entries[number] = entry
         self._last = max(self._entries)
 
     def _load(self, after: int) -> dict[int, Snapshot]:
@@ -116,3 +128,8 @@ class SnapshotLog:
             int(number): Snapshot(int(number), at, int(schema), entries or "", author, message, extra)
             for number, at, schema, entries, author, message, extra in rows
         }
+
+
+def _last_up_to(ascending: Sequence[int], number: int) -> int | None:
+    place = bisect_right(ascending, number)
+    return ascending[place - 1] if place else None

@@ -36,19 +36,18 @@ class Versions:
 
     def of(self, table: Table, at: Version) -> Version:
         """The version of the table at a kept snapshot."""
-        anchors = self.anchors()
         number = at.number
         while True:
             number, is_gap = self._catalog.log.last_entry(table.number, number, table.created)
             if is_gap:
-                return Version(anchors.get(number, {}).get(table.number, number))
+                return Version(self.anchors().get(number, {}).get(table.number, number))
             if number <= table.created or self._is_change(table, number):
                 return Version(number)
             number -= 1
 
     def anchors(self) -> Anchors:
-        """What `expire` has stored."""
-        return anchors_from(self._documents.at(Version(self._catalog.head())).get(ANCHORS))
+        """What `expire` has stored. Who sees a gap has read the log after the anchors were committed."""
+        return anchors_from(self._documents.at(Version(self._catalog.log.last)).get(ANCHORS))
 
     def _is_change(self, table: Table, number: int) -> bool:
         entry = self._catalog.log.get(number)
