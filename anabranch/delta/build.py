@@ -59,6 +59,11 @@ def keys_of(relation: Relation, names: Sequence[str]) -> Support:
     return key_set(relation, [relation.column(name).value for name in names])
 
 
+def renamed_keys(rows: Relation) -> Relation:
+    """Rows that are keys, each once, as a key set."""
+    return renamed(rows, [f"{KEY_PREFIX}{number}" for number in range(1, len(rows.columns) + 1)])
+
+
 def at(relation: Relation, keys: Sequence[str], keyset: Relation) -> Relation:
     """The rows whose keys are in the key set; NULL is in it where it was touched, hence `<=>`."""
     pairs = zip(keys, keyset.columns, strict=True)

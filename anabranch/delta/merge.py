@@ -32,7 +32,7 @@ from anabranch.algebra.relation import (
     UnionAll,
     Weigh,
 )
-from anabranch.delta.build import at, key_set, keys_of, minus, null_of
+from anabranch.delta.build import at, key_set, minus, null_of, pick, renamed_keys
 from anabranch.delta.face import Chain, has_filter, peel, shown_as, with_face, with_flagged_face
 from anabranch.delta.parts import FLAG, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
@@ -136,7 +136,8 @@ def _stored_rows(part: Part, merge: _Merge, versions: Versions) -> Relation:
     """The stored rows of the touched groups; of a global aggregate, its one row."""
     if not merge.keys:
         return part.stored
-    return at(part.stored, merge.stored_keys, keys_of(versions.change(merge.core.child), merge.keys))
+    touched = pick(_summed(_additions(versions.change(merge.core.child), merge), merge), _names(merge.state_keys))
+    return at(part.stored, merge.stored_keys, renamed_keys(touched))
 
 
 def _state_from(merge: _Merge, child: Relation) -> Relation:
@@ -151,11 +152,16 @@ def _state_from(merge: _Merge, child: Relation) -> Relation:
 def _merged(part: Part, merge: _Merge, versions: Versions) -> Relation:
     """The state of the touched groups that live on. Added by SUM, whose sums of wide decimals lose no digits."""
     stored = _stored_state(_stored_rows(part, merge, versions), merge)
-    terms = UnionAll((stored, _additions(versions.change(merge.core.child), merge)))
-    sums = [aggregation(slot.name, slot.function, (slot.column.value,), slot.type) for slot in merge.slots]
-    lefts = [aggregation(slot.left.name, slot.function, (slot.left.value,), slot.type) for slot in merge.extremes]
-    merged = Aggregate(terms, tuple(key.name for key in merge.state_keys), (*sums, *lefts))
+    added = _summed(_additions(versions.change(merge.core.child), merge), merge)
+    merged = _summed(UnionAll((stored, added)), merge)
     return Filter(merged, (expression("{} > 0", "boolean", _count()),)) if merge.keys else merged
+
+
+def _summed(terms: Relation, merge: _Merge) -> Relation:
+    """Per group, its terms combined."""
+    columns = [(slot, slot.column) for slot in merge.slots] + [(slot, slot.left) for slot in merge.extremes]
+    sums = (aggregation(column.name, slot.function, (column.value,), slot.type) for slot, column in columns)
+    return Aggregate(terms, _names(merge.state_keys), tuple(sums))
 
 
 def _stored_state(rows: Relation, merge: _Merge) -> Relation:
@@ -232,6 +238,10 @@ def _rows_of_state(state: Relation, merge: _Merge) -> Relation:
 
 def _aggregations(core: Aggregate | Distinct) -> Sequence[Aggregation]:
     return core.aggregations if isinstance(core, Aggregate) else ()
+
+
+def _names(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(each.name for each in columns)
 
 
 def _count() -> Expression:

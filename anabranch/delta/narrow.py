@@ -13,7 +13,9 @@ from dataclasses import replace
 from anabranch.algebra.relation import Change, Empty, Join, JoinKind, Relation
 from anabranch.algebra.walk import transform
 from anabranch.delta.equalities import matches
-from anabranch.delta.restrict import Restrictor, is_table, narrow_key_set
+from anabranch.delta.restrict import Restrictor
+from anabranch.delta.restrict_join import partners
+from anabranch.delta.restriction import TABLES, Key, Restriction, is_table, narrow_key_set
 from anabranch.delta.simplify import simplify
 
 
@@ -49,24 +51,34 @@ class Smallness:
         match relation:
             case Change() | Empty():
                 return True
-            case Join(kind=JoinKind.INNER | JoinKind.SEMI, left=left, right=right):
-                by_keys = bool(matches(relation, left, right))
-                return self._known[left] or (self._known[right] and by_keys)
-            case Join(kind=JoinKind.FULL):
-                return all(self._known[each] for each in relation.children)
-            case Join(left=left):
-                return self._known[left]
+            case Join():
+                return self._judge_join(relation)
         return bool(relation.children) and all(self._known[each] for each in relation.children)
+
+    def _judge_join(self, join: Join) -> bool:
+        """A join is small where a small side picks the rows of the other by keys, or keeps its own rows only."""
+        left, right = self._known[join.left], self._known[join.right]
+        by_keys = bool(matches(join, join.left, join.right) or matches(join, join.right, join.left))
+        match join.kind:
+            case JoinKind.INNER:
+                return (left or right) and (by_keys or (left and right))
+            case JoinKind.SEMI:
+                return left or (right and by_keys)
+            case JoinKind.ANTI:
+                return left
+            case JoinKind.LEFT:
+                return left and (by_keys or right)
+        return left and right
 
 
 def _narrow_join(join: Join, restrictor: Restrictor, small: Smallness) -> Relation:
     left_small, right_small = small(join.left), small(join.right)
     if left_small and not right_small and join.kind is not JoinKind.FULL:
-        return replace(join, right=restrictor.partners(join, join.right, join.left))
+        return replace(join, right=partners(restrictor, join, join.right, join.left))
     if right_small and not left_small and join.kind is JoinKind.SEMI:
         return _narrow_semi(restrictor, join)
     if right_small and not left_small and join.kind is JoinKind.INNER:
-        return replace(join, left=restrictor.partners(join, join.left, join.right))
+        return replace(join, left=partners(restrictor, join, join.left, join.right))
     return join
 
 
@@ -75,9 +87,10 @@ def _narrow_semi(restrictor: Restrictor, join: Join) -> Relation:
     found = matches(join, join.left, join.right)
     if not found:
         return join
-    decides_all = len(found) == len(join.on) and all(each.equality and each.equality.null_safe for each in join.on)
-    if is_table(join.left) and not decides_all:
+    decides_all = len(found) == len(join.on) and all(match.null_safe for match in found)
+    if isinstance(join.left, TABLES) or (is_table(join.left) and not decides_all):
         return join
-    keys = tuple(name for name, _ in found)
-    pushed = restrictor.push(join.left, keys, narrow_key_set(join.right, [value for _, value in found]))
+    keys = tuple(Key(match.column, present=not match.null_safe) for match in found)
+    keyset = narrow_key_set(join.right, [match.value for match in found])
+    pushed = restrictor.push(join.left, Restriction(keys, keyset))
     return pushed.relation if pushed.exact and decides_all else replace(join, left=pushed.relation)

@@ -17,7 +17,7 @@ from anabranch.algebra.relation import (
 )
 from anabranch.delta.equalities import matches
 from anabranch.delta.narrow import Smallness
-from anabranch.delta.restrict import narrow_key_set
+from anabranch.delta.restriction import narrow_key_set
 
 Visit = tuple[Relation, str, tuple[str, ...], Relation | None]
 """An operator, and how its rows are read: because of which operator, which columns by which keys."""
@@ -78,8 +78,8 @@ def _side(join: Join, side: Relation, other: Relation, small: Smallness) -> Visi
     found = matches(join, side, other) if small(other) else []
     if not found:
         return (side, describe(join), (), None)
-    keys = narrow_key_set(other, [value for _, value in found])
-    return (side, describe(join), tuple(name for name, _ in found), keys)
+    keys = narrow_key_set(other, [match.value for match in found])
+    return (side, describe(join), tuple(match.column for match in found), keys)
 
 
 def describe(relation: Relation) -> str:
