@@ -14,7 +14,8 @@ from anabranch.algebra.walk import with_children
 from anabranch.delta.face import peel
 from anabranch.delta.parts import Part
 from anabranch.delta.slots import slots_of
-from anabranch.delta.strategy import part_of
+from anabranch.delta.strategy import delta, part_of
+from anabranch.delta.versions import after, before, tables_of
 
 EXACT_FUNCTIONS = frozenset(
     {
@@ -59,23 +60,51 @@ def is_inexact(relation: Relation) -> bool:
     return any(_is_floating(type) and function not in EXACT_FUNCTIONS for function, type in results)
 
 
-def split(kernel: Relation) -> tuple[list[Part], Relation]:
-    """The parts below the top, inputs first, and the plan that reads them."""
+def split(kernel: Relation) -> tuple[Part, ...]:
+    """The parts, inputs first, the visible one last.
+
+    Beside what is worth storing in itself, an operator is stored when a change would have it worked out for all its
+    rows, because the keys that are asked for are not its own.
+    """
+    stored: set[Relation] = set()
+    while True:
+        parts, origins = _split(kernel, stored)
+        unrestricted = {origins[each] for part in parts for each in _worked_out_in_full(part)}
+        if unrestricted <= stored:
+            return parts
+        stored |= unrestricted
+
+
+def _split(kernel: Relation, stored: set[Relation]) -> tuple[tuple[Part, ...], dict[Relation, Relation]]:
+    """The parts, and the operator of the kernel that each operator of a part was made from."""
     top, _ = peel(kernel)
-    inside = {each for root in iterate(kernel) if isinstance(root, Fixpoint) for each in _below(root)}
+    inside = _inside_recursions(kernel)
     parts: list[Part] = []
-    done: dict[Relation, Relation] = {}
+    made: dict[Relation, Relation] = {}
+    origins: dict[Relation, Relation] = {}
     for each in iterate(kernel):
-        built = with_children(each, {child: done[child] for child in each.children})
-        if each is not top and each not in inside and worth_storing(each):
+        built = with_children(each, {child: made[child] for child in each.children})
+        origins[built] = each
+        if each is not top and each not in inside and (each in stored or worth_storing(each)):
             parts.append(part_of(str(len(parts) + 1), built))
             built = parts[-1].scan
-        done[each] = built
-    return parts, done[kernel]
+        made[each] = built
+    return (*parts, part_of("", made[kernel])), origins
 
 
-def _below(fixpoint: Relation) -> set[Relation]:
-    return set(iterate(fixpoint)) - {fixpoint}
+def _worked_out_in_full(part: Part) -> set[Relation]:
+    """The keyed operators below the part's core that its change reads without any restriction."""
+    tables = tables_of(part.relation)
+    change = delta(part, tables)
+    found = set() if change is None else set(iterate(change))
+    skipped = {peel(part.relation)[0], *_inside_recursions(part.relation)}
+    keyed = [each for each in iterate(part.relation) if isinstance(each, Aggregate | Window | TopK)]
+    return {each for each in keyed if each not in skipped and not found.isdisjoint({after(each), before(each, tables)})}
+
+
+def _inside_recursions(plan: Relation) -> set[Relation]:
+    roots = [each for each in iterate(plan) if isinstance(each, Fixpoint)]
+    return {each for root in roots for child in root.children for each in iterate(child)}
 
 
 def _has_keys(relation: Aggregate | Distinct) -> bool:

@@ -1,17 +1,37 @@
-"""How one part is kept: the strategies in order of preference, and what each is made of."""
+"""How one part is kept: the strategies in order of preference, what each stores, and the change of it.
+
+stored' = stored + delta(part)            the way of a refresh
+stored' = initial(part)                   the way of a full one; the same visible rows
+stored' = stored + full_and_diff(part)    a full one that hands the difference on
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from anabranch.algebra.relation import Aggregate, Consolidate, Fixpoint, Relation, TopK, Window
+from anabranch.algebra.relation import Aggregate, Consolidate, Empty, Fixpoint, Relation, TopK, Window
 from anabranch.delta.build import minus
+from anabranch.delta.differentiate import versions_of
 from anabranch.delta.face import peel
 from anabranch.delta.keyed_state import delta_of_keyed_part, initial_keyed, keyed_part
-from anabranch.delta.merge import delta_of_merge, initial_merge, merge_part
+from anabranch.delta.merge import delta_of_merge, delta_unless_extreme_lost, initial_merge, merge_part
+from anabranch.delta.narrow import narrow
 from anabranch.delta.parts import Part, Strategy
-from anabranch.delta.top import delta_of_top, initial_top, top_part
-from anabranch.delta.versions import Versions, after
+from anabranch.delta.simplify import simplify
+from anabranch.delta.top import delta_of_top, delta_unless_short, initial_top, top_part
+from anabranch.delta.versions import Versions, after, tables_of
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A change that holds as long as `guard` has no rows; else `delta` of the part says what the change is.
+
+    The guard is there where the change seldom needs a large read: a group lost its extreme, a top-N ran short.
+    """
+
+    change: Relation
+    guard: Relation
 
 
 def part_of(name: str, relation: Relation) -> Part:
@@ -19,6 +39,45 @@ def part_of(name: str, relation: Relation) -> Part:
     return (
         merge_part(name, relation) or top_part(name, relation) or keyed_part(name, relation) or _plain(name, relation)
     )
+
+
+def initial(part: Part) -> Relation:
+    """All rows to store, worked out from the tables as this tick sees them."""
+    return simplify(INITIAL[part.strategy](part))
+
+
+def full_and_diff(part: Part) -> Relation:
+    """Everything worked out anew, minus what is stored."""
+    return simplify(Consolidate(minus(initial(part), part.stored)))
+
+
+def delta(part: Part, changed: frozenset[str]) -> Relation | None:
+    """The change of the stored rows when only the tables `changed` may have changed; None where that changes nothing.
+
+    Other parts count as tables: `part:<name>`. Deleted rows are rows that are stored, in every column.
+    """
+    versions = _versions(part, changed)
+    if versions is None:
+        return None
+    change = narrow(simplify(DELTA[part.strategy](part, versions)))
+    return None if isinstance(change, Empty) else change
+
+
+def guarded_delta(part: Part, changed: frozenset[str]) -> Guarded | None:
+    """For a part whose change seldom needs a large read: the change without it, and when it is not enough."""
+    versions = _versions(part, changed)
+    if versions is None or part.strategy not in GUARDED:
+        return None
+    found = GUARDED[part.strategy](part, versions)
+    return None if found is None else Guarded(narrow(simplify(found[0])), narrow(simplify(found[1])))
+
+
+def _versions(part: Part, changed: frozenset[str]) -> Versions | None:
+    """The versions of the part's plan; None where nothing below it changes."""
+    if not tables_of(part.relation) & changed:
+        return None
+    versions = versions_of(part.relation, changed)
+    return None if isinstance(simplify(versions.change(part.relation)), Empty) else versions
 
 
 def _plain(name: str, relation: Relation) -> Part:
@@ -54,4 +113,9 @@ DELTA: dict[Strategy, Callable[[Part, Versions], Relation]] = {
     Strategy.KEYED: delta_of_keyed_part,
     Strategy.TOP: delta_of_top,
     Strategy.RECOMPUTE: _delta_of_recomputed_part,
+}
+
+GUARDED: dict[Strategy, Callable[[Part, Versions], tuple[Relation, Relation] | None]] = {
+    Strategy.MERGE: delta_unless_extreme_lost,
+    Strategy.TOP: delta_unless_short,
 }
