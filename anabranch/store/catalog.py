@@ -78,7 +78,7 @@ class FileState:
 
     at: int
     files: dict[int, DataFile]
-    delete_files: dict[int, DeleteFile]
+    delete_files: dict[int, tuple[DeleteFile, ...]]
     inlined_deletes: dict[int, tuple[int, ...]]
     inlined_rows: dict[str, int]
 
@@ -224,17 +224,17 @@ class Catalog:
             )
         return files
 
-    def _delete_files(self, table: Table, at: int) -> dict[int, DeleteFile]:
+    def _delete_files(self, table: Table, at: int) -> dict[int, tuple[DeleteFile, ...]]:
+        """By data file. There may be several: a flush of old inlined deletes adds one beside the one that is there."""
         rows = self.connection.catalog(
             "SELECT d.data_file_id, d.path, CAST(d.path_is_relative AS INTEGER), d.format, d.delete_count"
             f" FROM ducklake_delete_file d WHERE d.table_id = {table.number} AND {_valid('d', at)}"
         )
-        return {
-            int(key): DeleteFile(
-                int(key), self.resolve(path, bool(int(relative)), table.path), form.lower(), int(count)
-            )
-            for key, path, relative, form, count in rows
-        }
+        found: dict[int, tuple[DeleteFile, ...]] = {}
+        for key, path, relative, form, count in rows:
+            place = self.resolve(path, bool(int(relative)), table.path)
+            found[int(key)] = (*found.get(int(key), ()), DeleteFile(int(key), place, form.lower(), int(count)))
+        return found
 
     def _inlined_deletes(self, table: Table, at: int) -> dict[int, tuple[int, ...]]:
         name = f"ducklake_inlined_delete_{table.number}"
@@ -263,6 +263,10 @@ class Catalog:
             )
         )
         return {name: int(count) for name, count in rows if int(count)}
+
+    def has_inlined_deletes(self, table: Table) -> bool:
+        """Whether deletes of this table were ever kept in the catalog."""
+        return self._exists(f"ducklake_inlined_delete_{table.number}")
 
     def _exists(self, name: str) -> bool:
         if self.connection.location.is_sqlite:

@@ -13,16 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import duckdb
 import pyarrow as pa
 
 from anabranch.errors import StorageError
 from anabranch.store.catalog import Catalog, FileState, Table
+from anabranch.store.connection import is_stale
 from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
 from anabranch.store.positions import PositionReader
 from anabranch.store.protocol import Version
 from anabranch.store.scan import FileScan, rows_at_most, scan_of_change, scan_of_rows
 
-_ATTEMPTS = 10
+_ATTEMPTS = 5
 _Result = TypeVar("_Result")
 
 
@@ -54,6 +56,8 @@ class Planner:
         """The plan of read(upto) - read(since), in the columns of `table`."""
 
         def plan() -> Plan:
+            if hidden := self._hidden(table, since, upto):
+                return self._both(table, since, upto, hidden)
             scans: list[FileScan] = []
             inlined: list[tuple[int, pa.Table]] = []
             for before, after in self._segments(table, since, upto):
@@ -67,6 +71,9 @@ class Planner:
         """An upper bound on the rows of the change."""
 
         def size() -> int:
+            if hidden := self._hidden(table, since, upto):
+                plan = self._both(table, since, upto, hidden)
+                return rows_at_most(plan.scans) + sum(int(rows.num_rows) for _, rows in plan.inlined)
             total = 0
             for before, after in self._segments(table, since, upto):
                 total += rows_at_most(self._scans(before, after))
@@ -93,6 +100,19 @@ class Planner:
             return sum(state.inlined_rows.values()) + sum(self._positions.rows_of(each) for each in files)
 
         return self._consistently(count)
+
+    def _hidden(self, table: Table, since: int, upto: int) -> frozenset[int]:
+        """Columns that were dropped between `upto` and a later `since`, and are still in the files."""
+        if since <= upto or (later := self._catalog.table(table.info.id, Version(since))) is None:
+            return frozenset()
+        return frozenset(field.id for field in table.fields) - {field.id for field in later.fields}
+
+    def _both(self, table: Table, since: int, upto: int, hidden: frozenset[int]) -> Plan:
+        """All rows of both sides: every one of them differs in the columns that only one side has."""
+        before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+        gone = scan_of_rows(self._positions.live_files(before), -1, hidden)
+        come = scan_of_rows(self._positions.live_files(after))
+        return Plan(gone + come, self._inlined(table, [(-1, before), (1, after)]))
 
     def _scans(self, before: FileState, after: FileState) -> list[FileScan]:
         return scan_of_change(self._positions.live_files(before), self._positions.live_files(after))
@@ -121,12 +141,21 @@ class Planner:
         return found
 
     def _consistently(self, work: Callable[[], _Result]) -> _Result:
+        connection = self._catalog.connection
         for _ in range(_ATTEMPTS):
             try:
-                with self._catalog.connection.consistent():
+                with connection.consistent():
                     return work()
-            except (InlinedRowsMovedError, FileNotFoundError):
-                continue
+            except (InlinedRowsMovedError, FileNotFoundError) as moved:
+                last: Exception = moved
+            except duckdb.Error as error:
+                if not is_stale(error):
+                    raise
+                last = error
+                connection.renew()
         raise StorageError(
-            "CATALOG_BUSY", "the catalog changed at every attempt to read it", hint="Try again in a moment."
-        )
+            "CATALOG_BUSY",
+            "the catalog changed at every attempt to read it",
+            detail=str(last),
+            hint="Try again in a moment.",
+        ) from last

@@ -21,7 +21,7 @@ import duckdb
 from anabranch.errors import StorageError
 from anabranch.store.actions import Applier
 from anabranch.store.catalog import Catalog
-from anabranch.store.connection import LAKE, rollback, text
+from anabranch.store.connection import LAKE, is_stale, rollback, text
 from anabranch.store.crashpoints import reach
 from anabranch.store.documents import DocumentReader
 from anabranch.store.moves import finish_moves, perform_moves, undo_moves
@@ -110,12 +110,16 @@ class Committer:
         """Do the work again, after a pause, for as long as only other writers are in the way."""
         deadline = time.monotonic() + self._timeout
         pause = _FIRST_PAUSE
+        renewed = False
         while True:
             try:
                 return work()
             except duckdb.Error as error:
                 rollback(self._writer)
-                if not _is_contention(error):
+                if is_stale(error) and not renewed:
+                    self._catalog.connection.renew()
+                    renewed = True
+                elif not _is_contention(error):
                     raise _failed(error) from error
                 if time.monotonic() >= deadline:
                     raise _busy(self._timeout, error) from error

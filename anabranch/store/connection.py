@@ -53,17 +53,21 @@ class Connection:
 
     def __init__(self, location: Location, create: bool) -> None:
         self.location = location
-        self._database = duckdb.connect(
-            config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-        )
+        self._lock = threading.Lock()
+        self._databases = [_open(location, create)]
         self._local = threading.local()
         self._closed = False
-        try:
-            _prepare(self._database)
-            _attach(self._database, location, create)
-        except BaseException:
-            self._database.close()
-            raise
+
+    def renew(self) -> None:
+        """Attach the lake anew, for all threads.
+
+        DuckLake remembers where a table's inlined rows are; when another client flushes them, it keeps looking there.
+        The old handles stay open for whoever is using them.
+        """
+        fresh = _open(self.location, create=False)
+        with self._lock:
+            self._databases.append(fresh)
+            self._local = threading.local()
 
     def reader(self) -> duckdb.DuckDBPyConnection:
         """This thread's own handle for reading."""
@@ -75,7 +79,7 @@ class Connection:
 
     def separate(self) -> duckdb.DuckDBPyConnection:
         """A handle for one use, which the caller closes."""
-        return self._database.cursor()
+        return self._databases[-1].cursor()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of one query, in a transaction of its own unless one is open."""
@@ -121,14 +125,15 @@ class Connection:
         """Let go of the catalog. Doing it twice is fine."""
         if not self._closed:
             self._closed = True
-            self._database.close()
+            for database in self._databases:
+                database.close()
 
     def _cursor(self, role: str) -> duckdb.DuckDBPyConnection:
         if self._closed:
             raise StorageError("LAKE_CLOSED", "the lake is closed", hint="Open it again with connect(...).")
         cursor = getattr(self._local, role, None)
         if cursor is None:
-            cursor = self._database.cursor()
+            cursor = self.separate()
             setattr(self._local, role, cursor)
         return cursor
 
@@ -160,6 +165,22 @@ def extension_path(name: str) -> Path:
         f"the DuckDB extension {name} is not installed",
         hint=f"pip install duckdb-extension-{name.replace('_', '-')}=={duckdb.__version__}",
     )
+
+
+def _open(location: Location, create: bool) -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    try:
+        _prepare(database)
+        _attach(database, location, create)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def is_stale(error: duckdb.Error) -> bool:
+    """Whether the handle looks for inlined rows where they no longer are; `renew` helps."""
+    return "failed to read inlined data" in str(error).lower()
 
 
 def _prepare(database: duckdb.DuckDBPyConnection) -> None:

@@ -32,18 +32,18 @@ Mapping = dict[int, tuple[int | None, str, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Files of one layout are read together: the same name mapping, the same columns to be filled with a default."""
+    """Files of one layout are read together: the same name mapping, the same columns to be filled in."""
 
     mapping: tuple[tuple[int, int | None, str], ...] | None
-    defaulted: frozenset[int]
+    missing: frozenset[int]
 
 
-def layout_of(catalog: Catalog, table: Table, file: DataFile) -> Layout:
-    """The layout of one file for the columns of the table."""
+def layout_of(catalog: Catalog, table: Table, file: DataFile, hidden: frozenset[int] = frozenset()) -> Layout:
+    """The layout of one file for the columns of the table, of which some may be hidden."""
     if file.mapping is None:
         late = [field for field in table.fields if field.initial_default is not None and field.begin > file.begin]
         present = _field_ids_in(file.path) if late else frozenset()
-        return Layout(None, frozenset(field.id for field in late if field.id not in present))
+        return Layout(None, hidden | {field.id for field in late if field.id not in present})
     mapping = catalog.name_mapping(file.mapping)
     if partitions := [name for _, name, is_partition in mapping.values() if is_partition]:
         raise StorageError(
@@ -53,8 +53,7 @@ def layout_of(catalog: Catalog, table: Table, file: DataFile) -> Layout:
             hint="Insert its rows into the lake instead of adding the file.",
         )
     known = tuple(sorted((key, parent, name) for key, (parent, name, _) in mapping.items()))
-    missing = (field.id for field in table.fields if field.initial_default is not None and field.id not in mapping)
-    return Layout(known, frozenset(missing))
+    return Layout(known, hidden | {field.id for field in table.fields if field.id not in mapping})
 
 
 def check_readable(table: Table) -> None:
@@ -87,8 +86,8 @@ def _requested_by_id(table: Table, layout: Layout) -> tuple[StructType, list[str
     asked, expressions = [], []
     for field in table.fields:
         name = field.name if _is_original(field, table.created) else f"__ab_field_{field.id}"
-        if field.id in layout.defaulted:
-            expressions.append(f"{default_literal(field)} AS {quoted(field.name)}")
+        if field.id in layout.missing:
+            expressions.append(f"{_filler(field)} AS {quoted(field.name)}")
         else:
             asked.append(_identified(name, _type_by_id(field), field.id))
             expressions.append(f"{quoted(name)} AS {quoted(field.name)}")
@@ -102,15 +101,17 @@ def _requested_by_name(table: Table, layout: Layout) -> tuple[StructType, list[s
     names: dict[int, str] = {key: name for key, _, name in layout.mapping}
     asked, expressions = [], []
     for field in table.fields:
-        if field.id in names:
+        if field.id not in layout.missing:
             asked.append(StructField(names[field.id], _type_by_name(field, names)))
             expressions.append(f"CAST({quoted(names[field.id])} AS {field_sql(field)}) AS {quoted(field.name)}")
         else:
-            filler = default_literal(field) if field.id in layout.defaulted else f"CAST(NULL AS {field_sql(field)})"
-            expressions.append(f"{filler} AS {quoted(field.name)}")
-    if not asked:
-        raise StorageError("FILE_NOT_READABLE", f"a file of {table.info.name} has none of the table's columns")
+            expressions.append(f"{_filler(field)} AS {quoted(field.name)}")
     return StructType(asked), expressions
+
+
+def _filler(field: Field) -> str:
+    """The value of a column in rows that do not have it."""
+    return default_literal(field) if field.initial_default is not None else f"CAST(NULL AS {field_sql(field)})"
 
 
 def field_sql(field: Field) -> str:

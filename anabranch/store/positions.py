@@ -42,9 +42,7 @@ class PositionReader:
         return int(there.sum()) - int(there[each.deleted].sum())
 
     def _deleted(self, state: FileState, key: int) -> Positions:
-        parts = []
-        if (delete_file := state.delete_files.get(key)) is not None:
-            parts.append(self._read(delete_file, state.at))
+        parts = [self._read(delete_file, state.at) for delete_file in state.delete_files.get(key, ())]
         if inlined := state.inlined_deletes.get(key):
             parts.append(np.asarray(inlined, dtype=np.int64))
         return np.unique(np.concatenate(parts)) if parts else NONE

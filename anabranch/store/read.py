@@ -63,7 +63,7 @@ def perform(
     spark: SparkSession,
     table: Table,
     scans: list[FileScan],
-    layout_of: Callable[[DataFile], Layout],
+    layout_of: Callable[[DataFile, frozenset[int]], Layout],
     rowid: bool = False,
     weight: bool = False,
 ) -> list[DataFrame]:
@@ -74,7 +74,7 @@ def perform(
         addressed = rowid or each.keep is not None or each.drop is not None
         distinct = _PLAIN_NAME.fullmatch(_name(each.file)) and _is_distinct(each, scans, shared)
         treatment = Treatment(
-            layout_of(each.file),
+            layout_of(each.file, each.hidden),
             each.weight,
             each.after,
             each.upto,
@@ -148,6 +148,15 @@ def without_rows(spark: SparkSession, frame: DataFrame, column: str, gone: Posit
         return frame.where(f"{quoted(column)} NOT IN ({listed})")
     rows = spark.createDataFrame(pa.table({column: pa.array(gone, pa.int64())}))
     return frame.join(rows.hint("broadcast") if len(gone) <= BROADCAST_POSITIONS else rows, column, "left_anti")
+
+
+def only_rows(spark: SparkSession, frame: DataFrame, column: str, wanted: Positions) -> DataFrame:
+    """The rows whose id is among these."""
+    if len(wanted) <= LITERAL_POSITIONS:
+        listed = ", ".join(f"{number}L" for number in wanted)
+        return frame.where(f"{quoted(column)} IN ({listed})")
+    rows = spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
+    return frame.join(rows.hint("broadcast") if len(wanted) <= BROADCAST_POSITIONS else rows, column, "left_semi")
 
 
 def _between(frame: DataFrame, treatment: Treatment) -> DataFrame:

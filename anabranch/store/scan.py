@@ -32,7 +32,10 @@ class LiveFile:
 
 @dataclass(frozen=True, eq=False)
 class FileScan:
-    """Rows of one file: after < snapshot_id <= upto, position in `keep` (if given), position not in `drop`."""
+    """Rows of one file: after < snapshot_id <= upto, position in `keep` (if given), position not in `drop`.
+
+    `hidden` are the ids of columns that the rows' snapshot does not have, though the file may.
+    """
 
     file: DataFile
     weight: int = 1
@@ -40,6 +43,7 @@ class FileScan:
     upto: int | None = None
     keep: Positions | None = None
     drop: Positions | None = None
+    hidden: frozenset[int] = frozenset()
 
 
 def live(file: DataFile, deleted: Positions, at: int) -> LiveFile:
@@ -48,10 +52,12 @@ def live(file: DataFile, deleted: Positions, at: int) -> LiveFile:
     return LiveFile(file, deleted, at if partial else None)
 
 
-def scan_of_rows(files: Mapping[int, LiveFile], weight: int = 1) -> list[FileScan]:
+def scan_of_rows(
+    files: Mapping[int, LiveFile], weight: int = 1, hidden: frozenset[int] = frozenset()
+) -> list[FileScan]:
     """The rows of one state."""
     return [
-        FileScan(each.file, weight, upto=each.upto, drop=each.deleted if len(each.deleted) else None)
+        FileScan(each.file, weight, upto=each.upto, drop=each.deleted if len(each.deleted) else None, hidden=hidden)
         for each in files.values()
     ]
 

@@ -36,6 +36,12 @@ class Snapshot:
     def compacted(self) -> frozenset[int]:
         return frozenset(table for kind, table in self._numbered if kind in COMPACTIONS)
 
+    @cached_property
+    def only_deletes(self) -> frozenset[int]:
+        """Tables of which the entry tells deletes at most: a flush of inlined deletes looks the same."""
+        others = {table for kind, table in self._numbered if kind not in COMPACTIONS | {"deleted_from_table"}}
+        return self.changed - others
+
     @property
     def _numbered(self) -> list[tuple[str, int]]:
         return [(kind, int(what)) for kind, what in _ENTRY.findall(self.entries) if what.isdigit()]

@@ -23,6 +23,7 @@ from anabranch.store.pending import PendingTable, Place
 from anabranch.store.protocol import (
     MAIN,
     ROWID,
+    WEIGHT,
     Action,
     AddColumn,
     Commit,
@@ -39,7 +40,7 @@ from anabranch.store.protocol import (
     Version,
     Write,
 )
-from anabranch.store.read import without_rows
+from anabranch.store.read import only_rows, without_rows
 from anabranch.store.scan import NONE, Positions
 from anabranch.store.types import check_columns
 
@@ -105,6 +106,34 @@ class Transaction:
         if len(pending.deleted):
             committed = without_rows(self._place.spark, committed, ROWID, pending.deleted)
         return pending.frame(committed, rowid)
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Ids of the tables that were there before and whose rows this transaction changes."""
+        return frozenset(
+            key for key, each in self._pending.items() if not each.created and (len(each.deleted) or each.inserts)
+        )
+
+    @property
+    def altered(self) -> frozenset[str]:
+        """Ids of the tables whose columns it changes."""
+        kinds = AddColumn | DropColumn | RenameColumn
+        return frozenset(each.table for each in self._schema_actions if isinstance(each, kinds))
+
+    def change(self, key: str) -> DataFrame:
+        """What this transaction does to a table's rows: a Z-set with WEIGHT, not consolidated."""
+        pending = self._pending[key]
+        change = pending.frame(None, False).selectExpr("*", f"1L AS {WEIGHT}")
+        if not len(pending.deleted):
+            return change
+        gone = only_rows(self._place.spark, self._store.read(key, self.pinned, True), ROWID, pending.deleted)
+        return change.unionAll(gone.drop(ROWID).selectExpr("*", f"-1L AS {WEIGHT}"))
+
+    def change_size(self, key: str) -> int:
+        """How many rows `change` has."""
+        pending = self._pending[key]
+        inserted = sum(each.rows if isinstance(each, StagedFiles) else each.num_rows for each in pending.inserts)
+        return len(pending.deleted) + int(inserted)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The frame's rows, computed once: every use of the result sees the same ones."""

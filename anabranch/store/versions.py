@@ -51,7 +51,7 @@ class Versions:
 
     def _is_change(self, table: Table, number: int) -> bool:
         entry = self._catalog.log.get(number)
-        if entry is None or table.number not in entry.compacted:
+        if entry is None or table.number not in entry.only_deletes:
             return True
         with self._lock:
             decided = self._decided.get((table.number, number))
@@ -62,8 +62,7 @@ class Versions:
         return decided
 
     def _differs(self, table: Table, number: int) -> bool:
-        before = self._catalog.log.get(number - 1)
-        if before is None:
+        if self._catalog.log.get(number - 1) is None or not self._catalog.has_inlined_deletes(table):
             return True
         old = self._catalog.table(table.info.id, Version(number - 1))
         new = self._catalog.table(table.info.id, Version(number))

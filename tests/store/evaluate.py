@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from anabranch.store.catalog import Catalog, Field, Table
 from anabranch.store.changes import Plan
-from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, layout_of
+from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, Layout, layout_of
 from anabranch.store.protocol import ROWID
 from anabranch.store.scan import FileScan
 
@@ -42,8 +42,8 @@ def weighed(rows: list[tuple[int, int, tuple[Any, ...]]]) -> dict[tuple[Any, ...
 
 def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> list[tuple[int, int, tuple[Any, ...]]]:
     data = _load(scan.file.path)
-    layout = layout_of(catalog, table, scan.file)
-    columns = [_column(data, field, layout.mapping, field.id in layout.defaulted) for field in table.fields]
+    layout = layout_of(catalog, table, scan.file, scan.hidden)
+    columns = [_column(data, field, layout) for field in table.fields]
     positions = np.arange(data.num_rows)
     there = np.ones(data.num_rows, dtype=bool)
     if SNAPSHOT_COLUMN in data.column_names:
@@ -67,26 +67,26 @@ def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> list[tuple[int, 
     return found
 
 
-def _column(data: pa.Table, field: Field, mapping: Any, defaulted: bool) -> list[Any]:
-    if mapping is None:
+def _column(data: pa.Table, field: Field, layout: Layout) -> list[Any]:
+    if field.id in layout.missing:
+        return [_default(field)] * data.num_rows
+    if layout.mapping is None:
         ids = {
             int(each.metadata[b"PARQUET:field_id"]): position
             for position, each in enumerate(data.schema)
             if each.metadata and b"PARQUET:field_id" in each.metadata
         }
         if field.id in ids:
-            assert not defaulted
             return list(data.column(ids[field.id]).to_pylist())
     else:
-        names = {key: name for key, _, name in mapping}
-        if field.id in names:
-            return list(data.column(names[field.id]).to_pylist())
-    default = _default(field) if defaulted else None
-    return [default] * data.num_rows
+        names = {key: name for key, _, name in layout.mapping}
+        return list(data.column(names[field.id]).to_pylist())
+    return [None] * data.num_rows
 
 
 def _default(field: Field) -> Any:
-    assert field.initial_default is not None
+    if field.initial_default is None:
+        return None
     kinds: dict[str, Any] = {"bigint": int, "string": str, "double": float}
     return kinds[field.type](field.initial_default)
 
