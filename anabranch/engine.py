@@ -49,7 +49,9 @@ class Engine:
     own_spark: SparkSession | None = None
     looked_at: dict[str, float] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    writing: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], Program] = field(default_factory=dict)
+    _as_it_was: dict[str, str] | None = None
     _local: threading.local = field(default_factory=threading.local)
 
     def pin(self) -> Pinned:
@@ -68,11 +70,25 @@ class Engine:
     @property
     def definition_settings(self) -> dict[str, str]:
         """What a query defined now is to mean, always."""
+        if self._as_it_was is not None:
+            return dict(self._as_it_was)
         return {key: str(self.session.conf.get(key)) for key in DEFINED_UNDER}
 
     def under(self, definition_settings: Mapping[str, str]) -> None:
-        """Let the session mean what a definition meant."""
+        """Let the session mean what a definition meant; inside `restoring`, which brings back what it meant before."""
+        if self._as_it_was is None:
+            self._as_it_was = self.definition_settings
         configure(self.session, definition_settings)
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Afterwards the session means again what the user lets it mean."""
+        try:
+            yield
+        finally:
+            if self._as_it_was is not None:
+                configure(self.session, self._as_it_was)
+                self._as_it_was = None
 
     def compile(self, query: str, pinned: Pinned, views: Mapping[str, str] | None = None) -> Program:
         """Compile a query over the lake's tables, and its views as they are or as they were."""

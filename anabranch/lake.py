@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from anabranch import manage, reads, refresh, writes
+from anabranch.alter import UNCHANGED, Alteration, alter
 from anabranch.check import CheckResult, check_node
 from anabranch.engine import Engine, open_engine
 from anabranch.graph.frontier import Frontier
@@ -95,10 +96,18 @@ class Lake:
         return manage.create(self._engine, request)
 
     def alter_stream_table(
-        self, name: str, *, query: str | None = None, schedule: Any = manage.UNCHANGED, refresh_mode: str | None = None
+        self,
+        name: str,
+        *,
+        query: str | None = None,
+        schedule: Any = UNCHANGED,
+        refresh_mode: str | None = None,
+        diamond_consistency: str | None = None,
+        diamond_schedule_policy: str | None = None,
     ) -> Report:
         """Change a stream table. A new query is filled in, and those that read the table get the difference."""
-        return manage.alter(self._engine, name, query, schedule, refresh_mode)
+        alteration = Alteration(query, schedule, refresh_mode, diamond_consistency, diamond_schedule_policy)
+        return alter(self._engine, name, alteration)
 
     def drop_stream_table(self, name: str, cascade: bool = False) -> None:
         """Drop a stream table; with `cascade` those that read it too."""

@@ -1,4 +1,4 @@
-"""Creating, altering, dropping, pausing stream tables. Each is one commit, in which all that has to move along does."""
+"""Creating, dropping, pausing stream tables. Each is one commit, in which all that has to move along does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
 
 from anabranch.algebra.relation import RESERVED_PREFIX
 from anabranch.compile import Program
@@ -14,10 +13,11 @@ from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, Stored
 from anabranch.engine import Engine
 from anabranch.errors import QueryError, SettingError, StateError
 from anabranch.graph.diamonds import announcement, find_group
+from anabranch.immediate import check_definition, list_of, unchanged_sources
 from anabranch.observe.report import Report
 from anabranch.pinned import Pinned
 from anabranch.refresh import Tick, planned_again
-from anabranch.schedule.plan import plan_alter, plan_creation
+from anabranch.schedule.plan import plan_creation
 from anabranch.schedule.schedules import parse_schedule
 from anabranch.settings import check, seconds
 from anabranch.situation import graph_state, node_state, pin_of
@@ -34,9 +34,6 @@ from anabranch.store.protocol import (
     Version,
 )
 from anabranch.store.protocol import Action as StoreAction
-
-UNCHANGED: Final = object()
-"""Stands for "leave it as it is" where None means something."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +52,6 @@ def create(engine: Engine, request: Request) -> Report:
     """Create and fill a stream table, its inputs brought to agreement, in one commit."""
     _check_request(request)
     return planned_again(engine, lambda now: _create(engine, request, now))
-
-
-def alter(engine: Engine, name: str, query: str | None, schedule: Any, refresh_mode: str | None) -> Report:
-    """Change a stream table; a new query is filled in, and descendants get the difference, in one commit."""
-    if schedule is not UNCHANGED:
-        parse_schedule(schedule)
-    if refresh_mode is not None:
-        _mode(refresh_mode)
-    return planned_again(engine, lambda now: _alter(engine, name, query, schedule, refresh_mode, now))
 
 
 def drop(engine: Engine, name: str, cascade: bool) -> None:
@@ -104,83 +92,31 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
     pinned = engine.pin()
     _check_name(pinned, request.name)
     program = engine.compile(request.query, pinned)
-    _check_mode(request.name, _mode(request.refresh_mode), program)
+    check_mode(request.name, read_mode(request.refresh_mode), program)
     node = _definition(engine, pinned, request, program, now)
     planned = pinned.with_definition(node)
-    state = graph_state(engine, pinned).with_node(node_state(engine, planned, node))
-    pin = pin_of(engine, pinned, now)
-    decided = plan_creation(graph_state(engine, pinned), node_state(engine, planned, node), pin, now)
+    check_definition(planned, node)
+    created = node_state(engine, planned, node)
+    state = graph_state(engine, pinned)
+    decided = plan_creation(state, created, pin_of(engine, pinned, now), now)
+    is_immediate = node.refresh_mode is RefreshMode.IMMEDIATE
     tick = Tick(
         engine,
         planned,
-        state,
+        state.with_node(created),
         decided,
         now,
         defined=(node,),
-        actions=(_view(node),),
+        actions=(view_of(node),),
+        documents=list_of(planned.nodes.values()),
+        requirements=unchanged_sources(planned, [node]) if is_immediate else (),
         existing=dict(pinned.documents),
-        notices=(*program.notes, *_announcements(planned, node)),
+        notices=(*program.notes, *announcements(planned, node)),
     )
     return tick.perform()
 
 
-def _alter(
-    engine: Engine, name: str, query: str | None, schedule: Any, refresh_mode: str | None, now: datetime
-) -> Report:
-    pinned = engine.pin()
-    old = pinned.node(name)
-    new = replace(
-        old,
-        schedule=old.schedule if schedule is UNCHANGED else schedule,
-        refresh_mode=_mode(refresh_mode) if refresh_mode is not None else old.refresh_mode,
-    )
-    program = engine.compile(query if query is not None else old.query, pinned)
-    _check_mode(name, new.refresh_mode, program)
-    if query is None:
-        requirement = DocumentIs(NODE + old.id, pinned.documents[NODE + old.id])
-        commit = Commit(requirements=(requirement,), documents={NODE + old.id: new.to_json()}, message=f"alter {name}")
-        return Report(engine.store.commit(commit).number, 0.0, 0)
-    generation = old.generation + 1
-    new = replace(
-        new,
-        query=query,
-        generation=generation,
-        inputs=tuple(sorted(program.tables)),
-        columns=program.columns,
-        parts=_stored_parts(old.name, old.id, generation, program),
-        session=engine.definition_settings,
-        input_names={table: pinned.name_of(table) for table in program.tables},
-        fields_read=_fields_read(pinned, program),
-        clock=program.clock,
-        views=dict(program.views),
-    )
-    return _redefine(engine, pinned, old, new, (*program.notes,), now)
-
-
-def _redefine(
-    engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable, notes: tuple[str, ...], now: datetime
-) -> Report:
-    """Fill the new definition beside the old rows, and hand the difference to all that read it."""
-    planned = pinned.with_definition(new)
-    altered = node_state(engine, planned, new)
-    decided = plan_alter(graph_state(engine, pinned), altered, pin_of(engine, pinned, now), now)
-    dropped = (DropTable(pinned.part(part.table).id) for part in old.parts)
-    tick = Tick(
-        engine,
-        planned,
-        graph_state(engine, pinned).with_node(altered),
-        decided,
-        now,
-        defined=(new,),
-        replaced={old.id: old},
-        actions=(DropView(TableName(MAIN, old.name)), _view(new), *dropped),
-        existing=dict(pinned.documents),
-        notices=notes,
-    )
-    return tick.perform()
-
-
-def _view(node: StreamTable) -> CreateView:
+def view_of(node: StreamTable) -> CreateView:
     """What a stream table's readers see, for every client of the lake."""
     shown = node.shown
     return CreateView(TableName(MAIN, node.name), TableName(STATE, shown.table), shown.visible, shown.flag)
@@ -203,43 +139,55 @@ def _drop(engine: Engine, name: str, cascade: bool) -> None:
     documents: dict[str, Document] = {
         prefix + each.id: None for each in dropped for prefix in (NODE, FRONTIER, CONDITION)
     }
+    documents |= list_of(each for each in pinned.nodes.values() if each not in dropped)
     requirements = tuple(DocumentIs(NODE + each.id, pinned.documents[NODE + each.id]) for each in dropped)
     engine.store.commit(Commit(tuple(actions), requirements, documents, message=f"drop {node.name}"))
 
 
-def _announcements(pinned: Pinned, node: StreamTable) -> tuple[str, ...]:
+def announcements(pinned: Pinned, node: StreamTable) -> tuple[str, ...]:
+    """What the user is told about the diamond that a new definition closes."""
     group = find_group(pinned.graph, node.id)
     return () if group is None else (announcement(group, pinned.graph.names, node.diamond_consistency != "none"),)
 
 
 def _definition(engine: Engine, pinned: Pinned, request: Request, program: Program, now: datetime) -> StreamTable:
-    id = uuid.uuid4().hex
-    return StreamTable(
-        id=id,
+    bare = StreamTable(
+        id=uuid.uuid4().hex,
         name=request.name,
         query=request.query,
         schedule=request.schedule,
-        refresh_mode=_mode(request.refresh_mode),
+        refresh_mode=read_mode(request.refresh_mode),
         generation=1,
+        inputs=(),
+        columns=(),
+        parts=(),
+        created_at=now.isoformat(),
+        diamond_consistency=request.diamond_consistency,
+        diamond_schedule_policy=request.diamond_schedule_policy,
+    )
+    return defined_by(engine, pinned, bare, program)
+
+
+def defined_by(engine: Engine, pinned: Pinned, node: StreamTable, program: Program) -> StreamTable:
+    """The definition with all that its compiled query says, under the settings of now."""
+    return replace(
+        node,
         inputs=tuple(sorted(program.tables)),
         columns=program.columns,
-        parts=_stored_parts(request.name, id, 1, program),
-        created_at=now.isoformat(),
+        parts=_stored_parts(node, program),
         session=engine.definition_settings,
         input_names={table: pinned.name_of(table) for table in program.tables},
         fields_read=_fields_read(pinned, program),
         clock=program.clock,
         views=dict(program.views),
-        diamond_consistency=request.diamond_consistency,
-        diamond_schedule_policy=request.diamond_schedule_policy,
     )
 
 
-def _stored_parts(name: str, id: str, generation: int, program: Program) -> tuple[StoredPart, ...]:
+def _stored_parts(node: StreamTable, program: Program) -> tuple[StoredPart, ...]:
     return tuple(
         StoredPart(
             part.name,
-            "_".join(filter(None, (name, id[:8], str(generation), part.name))),
+            "_".join(filter(None, (node.name, node.id[:8], str(node.generation), part.name))),
             part.columns,
             part.visible,
             part.flag,
@@ -260,7 +208,7 @@ def _fields_read(pinned: Pinned, program: Program) -> dict[str, dict[str, int]]:
 
 
 def _check_request(request: Request) -> None:
-    _mode(request.refresh_mode)
+    read_mode(request.refresh_mode)
     parse_schedule(request.schedule)
     for setting in ("diamond_consistency", "diamond_schedule_policy"):
         if getattr(request, setting) is not None:
@@ -283,7 +231,8 @@ def _check_name(pinned: Pinned, name: str) -> None:
         )
 
 
-def _check_mode(name: str, mode: RefreshMode, program: Program) -> None:
+def check_mode(name: str, mode: RefreshMode, program: Program) -> None:
+    """Refuse DIFFERENTIAL and IMMEDIATE for a query that can only run in full."""
     if mode in (RefreshMode.DIFFERENTIAL, RefreshMode.IMMEDIATE) and program.refusals:
         first = program.refusals[0]
         raise QueryError(
@@ -294,7 +243,8 @@ def _check_mode(name: str, mode: RefreshMode, program: Program) -> None:
         )
 
 
-def _mode(text: str) -> RefreshMode:
+def read_mode(text: str) -> RefreshMode:
+    """The refresh mode that a word means."""
     if text.upper() not in RefreshMode.__members__:
         raise SettingError(
             "BAD_REFRESH_MODE",

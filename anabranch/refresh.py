@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
 
-from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, StreamTable
+from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, RefreshMode, StreamTable
 from anabranch.engine import Engine
-from anabranch.errors import ConflictError, StateError
+from anabranch.errors import AnabranchError, ConflictError, RefreshError, StateError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.inputs import TickInputs
+from anabranch.observe.record import history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
 from anabranch.schedule import decide as decisions
@@ -39,14 +40,16 @@ T = TypeVar("T")
 
 def refresh(engine: Engine, names: Sequence[str] = ()) -> Report:
     """One tick over everything pending, or over the named stream tables and what must move with them."""
-    pinned = engine.pin()
-    requested = frozenset(pinned.node(name).id for name in names) if names else frozenset(pinned.nodes)
-    return tick(engine, requested)
 
+    def requested(pinned: Pinned) -> frozenset[str]:
+        return frozenset(pinned.node(name).id for name in names) if names else frozenset(pinned.nodes)
 
-def tick(engine: Engine, requested: frozenset[str] | None) -> Report:
-    """One tick; `requested` None asks for what is due by its schedule."""
     return planned_again(engine, lambda now: _one_tick(engine, requested, now))
+
+
+def tick_of_due_nodes(engine: Engine) -> Report:
+    """One tick over what is due by its schedule."""
+    return planned_again(engine, lambda now: _one_tick(engine, lambda _: None, now))
 
 
 def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
@@ -54,7 +57,8 @@ def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
     with engine.lock:
         for number in range(PLANNED_AGAIN):
             try:
-                return attempt(datetime.now(UTC))
+                with engine.restoring():
+                    return attempt(datetime.now(UTC))
             except ConflictError:
                 if number == PLANNED_AGAIN - 1:
                     raise
@@ -62,10 +66,10 @@ def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _one_tick(engine: Engine, requested: frozenset[str] | None, now: datetime) -> Report:
+def _one_tick(engine: Engine, requested: Callable[[Pinned], frozenset[str] | None], now: datetime) -> Report:
     pinned = engine.pin()
     state = graph_state(engine, pinned)
-    decided = decide(state, pin_of(engine, pinned, now), now, requested)
+    decided = decide(state, pin_of(engine, pinned, now), now, requested(pinned))
     return Tick(engine, pinned, state, decided, now).perform()
 
 
@@ -74,7 +78,8 @@ class Tick:
     """A tick on its way: decisions, then an outcome per moving node, then one commit.
 
     `defined` are the stream tables that this tick defines, `replaced` their definitions until now. `pinned` knows the
-    new ones already, while `existing` are the documents as they are in the lake.
+    new ones already, while `existing` are the documents as they are in the lake. `actions`, `documents` and
+    `requirements` go into the commit as well.
     """
 
     engine: Engine
@@ -85,6 +90,8 @@ class Tick:
     defined: tuple[StreamTable, ...] = ()
     replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     actions: tuple[StoreAction, ...] = ()
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
     existing: dict[str, str] | None = None
     notices: tuple[str, ...] = ()
     outcomes: dict[str, NodeWork] = field(default_factory=dict)
@@ -107,26 +114,47 @@ class Tick:
         moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
         self.outcomes = TickWork(self.engine, inputs, moving).run()
         for each in self.defined:
-            error = self.outcomes[each.id].error
+            error = self._not_made(each)
             if error is not None:
                 raise error
+
+    def _not_made(self, defined: StreamTable) -> AnabranchError | None:
+        """Why a definition cannot be made: its own query failed, or that of a table that had to move along."""
+        decision = next(each for each in self.decided if each.node == defined.id)
+        if defined.id in self.outcomes or decision.action is decisions.Action.NO_DATA:
+            return self.outcomes[defined.id].error if defined.id in self.outcomes else None
+        failed = next((each.error for each in self.outcomes.values() if each.error is not None), None)
+        return RefreshError(
+            "INPUTS_FAILED",
+            f'stream table "{defined.name}" cannot be filled: what it reads has to move along, and cannot',
+            failed.message if failed is not None else decision.text,
+            "repair what it reads, then try again",
+        )
 
     @cached_property
     def _advancing(self) -> dict[str, Frontier]:
         """Where each node arrives, those left out that failed or read one that did."""
         failed = {node for node, outcome in self.outcomes.items() if outcome.error}
         left = after_failures(self.state, self.decided, failed)
-        return {each.node: each.target for each in left if each.target is not None}
+        return {each.node: each.target for each in left if each.target is not None and not self._is_writers(each)}
+
+    def _is_writers(self, decision: Decision) -> bool:
+        """Whether the frontier is left to the writers: of an IMMEDIATE node that has nothing to catch up."""
+        return decision.action is decisions.Action.NO_DATA and self._is_immediate(decision.node)
+
+    def _is_immediate(self, node: str) -> bool:
+        return self.pinned.nodes[node].refresh_mode is RefreshMode.IMMEDIATE
 
     def _commit(self) -> Version:
         """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
-        if not self.outcomes:
+        if not self.outcomes and not self.defined:
             return self.pinned.version
         if self.engine.gives_up:
             raise StateError(GIVEN_UP, "the tick was given up: the scheduler was told to stop")
         documents: dict[str, Document] = {FRONTIER + node: _at_commit(to) for node, to in self._advancing.items()}
         documents |= {CONDITION + node: _condition_at_commit(self._condition(node)) for node in self.outcomes}
         documents |= {NODE + node.id: node.to_json() for node in self.defined}
+        documents |= self.documents
         moved = (node for node in self.outcomes if node in self._advancing)
         return self.engine.store.commit(
             Commit(
@@ -139,13 +167,20 @@ class Tick:
         )
 
     def _requirements(self) -> Iterator[Requirement]:
-        """Every node that moves or is read still has the frontier and the definition that the tick started from."""
+        """Every node that moves or is read still has the frontier and the definition that the tick started from.
+
+        An IMMEDIATE node that is read may have gone on: what was read is the pinned snapshot.
+        """
+        yield from self.requirements
         existing = self.pinned.documents if self.existing is None else self.existing
         relied_on = {*self._advancing, *self.outcomes}
         relied_on |= {table for node in self.outcomes for table in self.pinned.nodes[node].inputs}
         for node in sorted(relied_on & self.pinned.nodes.keys()):
             yield DocumentIs(NODE + node, existing.get(NODE + node))
-            yield DocumentIs(FRONTIER + node, existing.get(FRONTIER + node))
+            if node in self._advancing or node in self.outcomes or not self._is_immediate(node):
+                yield DocumentIs(FRONTIER + node, existing.get(FRONTIER + node))
+        for node in self.outcomes:
+            yield DocumentIs(CONDITION + node, existing.get(CONDITION + node))
 
     def _condition(self, node: str) -> Condition:
         before = self.pinned.conditions[node]
@@ -162,19 +197,9 @@ class Tick:
 
     def _history(self, node: str) -> dict[str, object]:
         report = self._node_report(node, self.outcomes[node])
-        return {
-            "tick_id": self.id,
-            "node_id": node,
-            "node_name": report.name,
-            "started_at": self.now.isoformat(),
-            "action": report.action.value,
-            "reason": report.reason,
-            "rows_inserted": report.rows_inserted,
-            "rows_deleted": report.rows_deleted,
-            "seconds": report.seconds,
-            "fused": report.fused,
-            **({"error": dict(report.error)} if report.error else {}),
-        }
+        reached = self._advancing.get(node)
+        frontier = None if reached is None else readable(reached, self.pinned.name_of)
+        return history_row(self.id, self.now, self.pinned.nodes[node], report, frontier)
 
     def _node_reports(self) -> dict[str, NodeReport]:
         reports = [self._report_of(each) for each in self.decided]

@@ -1,6 +1,6 @@
 """The scheduler of a lake: a tick whenever something is due, by one process at a time, until it is stopped.
 
-It decides nothing: `refresh.tick` asks the pure decision what is due, and `next_wake` when to look again. In between it
+It decides nothing: `refresh` asks the pure decision what is due, and `next_wake` when to look again. In between it
 sleeps, and looks once a second whether others have committed: a schedule changed elsewhere is seen soon, for the price
 of one small question to the catalog.
 """
@@ -96,7 +96,7 @@ class Scheduler:
         self._seen, self._due_at = pinned.version, None
         if pinned.documents.get(SCHEDULER) == "paused":
             return None
-        report = refresh.tick(self._engine, None)
+        report = refresh.tick_of_due_nodes(self._engine)
         log.debug("%s", report)
         self._compaction.look()
         after = self._engine.pin()

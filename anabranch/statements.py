@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from anabranch import definition_statements, manage, refresh, row_statements
+from anabranch.alter import UNCHANGED, Alteration, alter
 from anabranch.engine import Engine
 from anabranch.errors import NotFoundError
 from anabranch.observe import tables as observed
@@ -48,8 +49,9 @@ def _stream_statement(engine: Engine, statement: statements.StreamStatement) -> 
         case statements.CreateStreamTable():
             return _answer(engine, {"snapshot": _create(engine, statement)})
         case statements.AlterStreamTable(name, schedule, clear_schedule, mode, query):
-            wanted: Any = None if clear_schedule else (manage.UNCHANGED if schedule is None else schedule)
-            return _answer(engine, {"snapshot": manage.alter(engine, _dotted(name), query, wanted, mode).snapshot})
+            wanted: Any = None if clear_schedule else (UNCHANGED if schedule is None else schedule)
+            report = alter(engine, _dotted(name), Alteration(query, wanted, mode))
+            return _answer(engine, {"snapshot": report.snapshot})
         case statements.PauseStreamTable(name):
             manage.hold(engine, (_dotted(name),), paused=True)
         case statements.ResumeStreamTable(name):
@@ -76,8 +78,8 @@ def _create(engine: Engine, statement: statements.CreateStreamTable) -> int:
     if found in pinned.nodes and statement.if_not_exists:
         return pinned.version.number
     if found in pinned.nodes and statement.or_replace:
-        schedule = manage.UNCHANGED if statement.schedule is None else statement.schedule
-        return manage.alter(engine, name, statement.query, schedule, statement.refresh_mode).snapshot
+        schedule = UNCHANGED if statement.schedule is None else statement.schedule
+        return alter(engine, name, Alteration(statement.query, schedule, statement.refresh_mode)).snapshot
     request = manage.Request(name, statement.query, statement.schedule, statement.refresh_mode or "AUTO")
     return manage.create(engine, request).snapshot
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.algebra.relation import Change, Column
 from anabranch.engine import Engine
 from anabranch.errors import ConflictError, QueryError, StateError
+from anabranch.immediate import commit, writing
 from anabranch.spark.moved import signed, zset_sum
 from anabranch.spark.quote import quoted
 from anabranch.spark.types import struct_of
@@ -45,7 +46,7 @@ def transaction(engine: Engine) -> Iterator[None]:
     engine.transaction = opened
     try:
         yield
-        opened.commit()
+        commit(engine, opened)
     except BaseException:
         opened.rollback()
         raise
@@ -59,19 +60,24 @@ def write(engine: Engine, work: Callable[[Transaction], None]) -> Version:
         work(engine.transaction)
         return engine.transaction.pinned
     for attempt in range(TRIES):
-        own = Transaction(engine.store)
         try:
-            work(own)
-            return own.commit()
+            with writing(engine):
+                return _attempt(engine, work)
         except ConflictError:
-            own.rollback()
             if attempt == TRIES - 1:
                 raise
             time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
-        except BaseException:
-            own.rollback()
-            raise
     raise AssertionError("the last try returns or raises")
+
+
+def _attempt(engine: Engine, work: Callable[[Transaction], None]) -> Version:
+    own = Transaction(engine.store)
+    try:
+        work(own)
+        return commit(engine, own)
+    except BaseException:
+        own.rollback()
+        raise
 
 
 def append(engine: Engine, name: str, rows: Any) -> Version:

@@ -23,7 +23,7 @@ CLOCK = "clock"
 DATE_LENGTH = len("2026-05-01")
 
 THIS_COMMIT = Version(-1)
-"""An input that moved in the very commit that stores the frontier: its number comes later (`settled_at`)."""
+"""What was written or moved in the very commit that stores the frontier: its number comes later (`settled_at`)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,11 @@ class Frontier:
 
     def settled_at(self, committed: Version) -> Frontier:
         """The frontier once the commit that stores it has a number."""
-        settled = {table: committed if at == THIS_COMMIT else at for table, at in self.inputs.items()}
-        return replace(self, inputs=settled)
+
+        def settled(versions: Mapping[str, Version]) -> dict[str, Version]:
+            return {table: committed if at == THIS_COMMIT else at for table, at in versions.items()}
+
+        return replace(self, sources=settled(self.sources), inputs=settled(self.inputs))
 
     @property
     def oldest_read(self) -> Version | None:

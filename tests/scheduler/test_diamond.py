@@ -1,0 +1,87 @@
+"""The sales diamond under load: no reader ever sees the two totals differ."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import anabranch
+from anabranch.schedule import settle, state
+from tests.scheduler.shop import (
+    Reader,
+    Writer,
+    change_schedules,
+    check_every_snapshot,
+    in_threads,
+    make_diamond,
+    outside_reader,
+    scheduler_of,
+    unit_of,
+    wait_until,
+)
+
+if TYPE_CHECKING:
+    from tests.scheduler.conftest import Opener
+
+WITHIN_THE_SUMMARY = "SELECT by_region, by_product FROM exec_summary"
+
+
+def test_no_reader_sees_unequal_totals(open_lake: Opener, folder: str) -> None:
+    run_under_load(open_lake(), folder, seconds=12.0)
+
+
+@pytest.mark.soak
+def test_no_reader_sees_unequal_totals_for_two_minutes(open_lake: Opener, folder: str) -> None:
+    run_under_load(open_lake(), folder, seconds=120.0)
+
+
+def run_under_load(lake: anabranch.Lake, folder: str, seconds: float) -> None:
+    make_diamond(lake)
+    unit = unit_of(lake)
+    change_schedules(lake, unit)
+    seconds *= unit
+    writers, readers = [Writer(lake, seed) for seed in (1, 2)], [Reader(lake)]
+    before = lake._engine.store.head().number
+    with (
+        outside_reader(folder, seconds) as outside,
+        scheduler_of(lake),
+        in_threads(*writers, *readers),
+    ):
+        time.sleep(seconds)
+    reads, wrong = outside
+    looked_at = check_every_snapshot(lake, folder)
+    ticks = {row["snapshot"] for row in lake.history().to_pylist() if row["snapshot"] > before}
+    print(
+        f"\n{seconds:.0f} s: {sum(each.commits for each in writers)} writes, {len(ticks)} ticks, "
+        f"{readers[0].reads} reads through Anabranch, {reads} by DuckDB, {looked_at} snapshots looked at"
+    )
+    assert wrong == []
+    assert readers[0].wrong == []
+    assert len(ticks) >= 3
+    assert min(reads, readers[0].reads, *(each.commits for each in writers)) > 0
+    for name in ("revenue_by_region", "revenue_by_product", "exec_summary"):
+        assert lake.check(name)
+
+
+def test_without_the_agreement_check_totals_do_differ(lake: anabranch.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_diamond(lake)
+    change_schedules(lake, unit := unit_of(lake))
+    switch_agreement_off(monkeypatch)
+    reader = Reader(lake, WITHIN_THE_SUMMARY)
+    with scheduler_of(lake), in_threads(Writer(lake, 1), reader):
+        found = wait_until(lambda: bool(reader.wrong), 40 * unit)
+    assert found, "the run above could not have failed"
+
+
+def switch_agreement_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes move on their own schedules, whatever their inputs reflect."""
+    shape_of = state._shape_of.__wrapped__
+
+    def shape_without_groups(described: tuple[object, ...]) -> state.Shape:
+        found = shape_of(described)
+        return state.Shape(found.graph, (), {}, {})
+
+    monkeypatch.setattr(settle, "agree", lambda *_: None)
+    monkeypatch.setattr(state, "_shape_of", shape_without_groups)
