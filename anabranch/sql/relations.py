@@ -142,7 +142,7 @@ class RelationGrammar(CallGrammar):
         return InlineTable(start, self.index, rows, rows_end, alias, columns)
 
     def _values_row(self) -> tuple[Expr, ...]:
-        value = self.named_value()
+        value = self.expression()
         if isinstance(value, Row):
             return value.items
         if isinstance(value, Paren):
