@@ -76,7 +76,7 @@ def _create_table(engine: Engine, current: Transaction, pinned: Pinned, statemen
     if statement.query is None:
         current.create_table(name, _columns(engine, statement.columns))
         return
-    with spark_errors(), Views(engine, pinned, transaction=current) as views:
+    with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
         rows = engine.session.sql(statement.query.with_views(views.view_of))
         columns = tuple(Column(field.name, field.dataType.simpleString()) for field in rows.schema.fields)
         _check_names(columns)

@@ -7,10 +7,12 @@ snapshot; a name that is no table of the lake is left to Spark.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from anabranch.definitions import StreamTable
@@ -19,6 +21,7 @@ from anabranch.errors import NotFoundError, QueryError
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.analyze import query_error
+from anabranch.spark.failure import statement_error
 from anabranch.spark.quiet import quietly
 from anabranch.spark.session import is_remote
 from anabranch.sql.statement_nodes import Fragment, OtherStatement, QualifiedName, SelectStatement
@@ -56,7 +59,8 @@ def rows_of(engine: Engine, pinned: Pinned, table: str) -> DataFrame:
 def run_select(engine: Engine, query: Fragment, at: Version | None = None) -> DataFrame:
     """A query's rows, all tables of the lake at one snapshot; inside a transaction its own writes are seen."""
     current = engine.transaction if at is None else None
-    with spark_errors(), Views(engine, pin(engine.store, at), transaction=current) as views:
+    pinned = pin(engine.store, at)
+    with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
         return engine.session.sql(query.with_views(views.view_of))
 
 
@@ -132,13 +136,31 @@ class Views:
 
 
 @contextmanager
-def spark_errors() -> Iterator[None]:
+def spark_errors(pinned: Pinned | None = None) -> Iterator[None]:
     """Spark's errors as ours: the same condition and message, without the Java stack."""
     try:
         with quietly():
             yield
     except PySparkException as error:
+        if pinned is not None and error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            raise _table_not_found(pinned, error) from None
         raise query_error(error) from None
+    except Py4JError as error:
+        raise statement_error(error) from None
+
+
+def _table_not_found(pinned: Pinned, error: PySparkException) -> NotFoundError:
+    """Spark knows the name and the place, the lake knows what there is."""
+    described = query_error(error)
+    found = re.search(r"`.*`", described.message)
+    name = found.group().replace("`", "") if found else "?"
+    existing = f"existing tables: {', '.join(pinned.table_names) or 'none'}"
+    return NotFoundError(
+        "TABLE_NOT_FOUND",
+        f"there is no table {name!r}",
+        f"{described.detail}; {existing}" if described.detail else existing,
+        "check the name, or create the table first",
+    )
 
 
 def check_snapshot(engine: Engine, at: Version) -> None:

@@ -25,7 +25,8 @@ def run(engine: Engine, statement: Change) -> int:
 
     def work(current: Transaction) -> None:
         source = source_of(engine, current, ".".join(statement.target))
-        with spark_errors(), Views(engine, engine.pin(), transaction=current) as views:
+        pinned = engine.pin()
+        with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
             _change(engine, current, source, statement, views)
 
     return write(engine, work).number

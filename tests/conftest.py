@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from anabranch import Lake
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +21,12 @@ def spark() -> Iterator[SparkSession]:
     session = local_session()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    """An empty lake in a folder of its own."""
+    import anabranch  # noqa: PLC0415
+
+    with anabranch.connect(str(tmp_path / "shop"), spark=spark) as opened:
+        yield opened

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from anabranch.errors import RefreshError
+from anabranch.errors import QueryError, RefreshError
 from anabranch.spark.quiet import quietly
 from anabranch.spark.render.weights import NEGATIVE_WEIGHT
 
@@ -50,3 +50,9 @@ def refresh_error(failure: Exception) -> RefreshError:
     message = found.group(2) if found else text.split("\n")[0]
     message = re.sub(r"\s*SQLSTATE: .*$", "", message)
     return RefreshError(code, message[:_LONGEST])
+
+
+def statement_error(failure: Exception) -> QueryError:
+    """The same for a statement that a user runs."""
+    described = refresh_error(failure)
+    return QueryError(described.code, described.message)
