@@ -15,6 +15,7 @@ from anabranch.algebra.values import Double
 from anabranch.algebra.walk import leaves
 from anabranch.spark.quote import quoted
 from anabranch.spark.render import Bound, render
+from anabranch.spark.session import private_session
 from anabranch.spark.types import parse_type, type_sql
 from anabranch.store.protocol import WEIGHT
 
@@ -50,7 +51,13 @@ class Views:
 
 
 def spark_rows(spark: SparkSession, relations: Sequence[Relation], environment: Environment) -> list[ZSet]:
-    """The Z-set of each relation, worked out by Spark in one job."""
+    """The Z-set of each relation, worked out by Spark in one job.
+
+    No code is generated: compiling it would take most of the time for so few rows.
+    """
+    spark = private_session(
+        spark, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    )
     views = Views(spark)
     names = views.bind(relations, environment)
     texts = []
