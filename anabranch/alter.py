@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from anabranch.clock import zone_documents, zone_requirements
 from anabranch.definitions import CONDITION, NODE, RefreshMode, StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import StateError
@@ -84,12 +85,13 @@ def _alter(engine: Engine, name: str, alteration: Alteration, now: datetime) -> 
 
 def _redefine(engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable, query: str, now: datetime) -> Report:
     """Fill the new definition beside the old rows, and hand the difference to all that read it."""
-    program = engine.compile(query, pinned)
+    pin = pin_of(engine, pinned, now)
+    program = engine.compile(query, pinned, clock=pin.clock)
     check_mode(old.name, new.refresh_mode, program)
     new = defined_by(engine, pinned, replace(new, query=query, generation=old.generation + 1), program)
     planned = pinned.with_definition(new)
     altered = node_state(engine, planned, new)
-    decided = plan_alter(graph_state(engine, pinned), altered, pin_of(engine, pinned, now), now)
+    decided = plan_alter(graph_state(engine, pinned), altered, pin, now)
     check_definition(planned, new)
     return Tick(
         engine,
@@ -104,8 +106,8 @@ def _redefine(engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable
             view_of(new),
             *(DropTable(pinned.part(part.table).id) for part in old.parts),
         ),
-        documents=list_of(planned.nodes.values()),
-        requirements=_requirements(pinned, planned, new),
+        documents={**list_of(planned.nodes.values()), **zone_documents(pinned, new)},
+        requirements=(*_requirements(pinned, planned, new), *zone_requirements(pinned, new)),
         existing=dict(pinned.documents),
         notices=(*program.notes, *announcements(planned, new)),
     ).perform()

@@ -60,7 +60,8 @@ def check_node(engine: Engine, name: str) -> CheckResult:
 
 def from_scratch(engine: Engine, pinned: Pinned, node: StreamTable) -> DataFrame:
     """The settled query's rows. Where nothing had to be settled, it is the user's own text that runs."""
-    program = engine.program(node, pinned)
+    clock = node.clock_at(pinned.frontiers[node.id].clock)
+    program = engine.program(node, pinned, clock)
     inputs = TickInputs(engine.store, pinned)
     since = pinned.frontiers[node.id].inputs
 
@@ -70,7 +71,7 @@ def from_scratch(engine: Engine, pinned: Pinned, node: StreamTable) -> DataFrame
         return engine.store.read(table, since[table])
 
     if program.kernel is None or not program.is_settled:
-        return run_over(engine, pinned, node, rows_read)
+        return run_over(engine, pinned, node, rows_read, clock)
     runner = engine.runner()
     for leaf in leaves(program.kernel):
         if isinstance(leaf, Scan):

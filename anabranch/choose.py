@@ -29,6 +29,8 @@ def choose(engine: Engine, inputs: TickInputs, node: StreamTable, program: Progr
         return Choice(Action.FULL, needs_full)
     if node.refresh_mode is RefreshMode.FULL:
         return Choice(Action.FULL, "REFRESH_MODE_FULL")
+    if node.clock and inputs.clock(node) != node.clock_at(pinned.frontiers[node.id].clock) and program.is_differential:
+        return Choice(Action.FULL, "CLOCK_MOVED")
     if not program.is_differential:
         return Choice(Action.FULL, f"NOT_DIFFERENTIABLE: {program.refusals[0].construct}")
     for table, columns in node.fields_read.items():

@@ -8,7 +8,7 @@ A query that cannot be differentiated still has a program: one part, filled by r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anabranch.algebra.relation import Column, Output, Project, Relation, Scan, iterate
 from anabranch.delta.choose import refusals_of
@@ -16,6 +16,8 @@ from anabranch.delta.state import Part, layout
 from anabranch.errors import QueryError
 from anabranch.lower.lower import lower
 from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBinding
+from anabranch.sql.clock import DATE, INSTANT, Reading, clock_of, fixed, readings
+from anabranch.sql.determinism import WITHOUT_PARENTHESES
 from anabranch.sql.ordering import DROPPED
 from anabranch.sql.refused import Refusal
 from anabranch.sql.statement_nodes import SelectStatement
@@ -63,18 +65,37 @@ class Program:
         return any(note != DROPPED for note in self.notes)
 
 
-def compile_query(query: str, tables: TableLookup, analyzer: Analyzer) -> Program:
-    """Compile a defining query; raises QueryError where Spark itself would not run it."""
+@dataclass(frozen=True)
+class Clock:
+    """What a query sees as now: a date or an instant, in the time zone that the query is defined under."""
+
+    at: str
+    zone: str
+
+
+def compile_query(query: str, tables: TableLookup, analyzer: Analyzer, clock: Clock | None = None) -> Program:
+    """Compile a defining query; raises QueryError where Spark itself would not run it.
+
+    One that reads the date is compiled for the day of `clock`, and is differential that day long.
+    """
     names = _Names(tables)
     translation = translate(query, names, analyzer)
     _check_names(translation.columns)
-    refusals = translation.refusals or _time_refusals(translation)
+    refusals = translation.refusals
+    found = _readings(query, names)
+    reads = clock_of(found)
+    if reads == DATE and clock is not None:
+        translation = _on_that_day(query, translation, names, analyzer, clock)
+        refusals = translation.refusals
+    elif reads is not None:
+        reads = INSTANT
+        refusals = refusals or _time_refusals(found)
     if translation.relation is None or refusals:
-        return _as_it_is(query, translation, names, refusals)
+        return _as_it_is(query, translation, names, refusals, reads)
     kernel = lower(_named(translation.relation, translation.columns))
     refusals = refusals_of(kernel)
     if refusals:
-        return _as_it_is(query, translation, names, refusals)
+        return _as_it_is(query, translation, names, refusals, reads)
     return Program(
         query,
         translation.columns,
@@ -83,6 +104,7 @@ def compile_query(query: str, tables: TableLookup, analyzer: Analyzer) -> Progra
         translation.relation,
         kernel,
         translation.notes,
+        clock=reads,
         views=names.views,
     )
 
@@ -93,11 +115,15 @@ class _Names:
     def __init__(self, tables: TableLookup) -> None:
         self._tables = tables
         self.views: dict[str, str] = {}
+        self.columns: set[str] = set()
 
     def __call__(self, parts: tuple[str, ...]) -> TableBinding | ViewBinding | None:
         found = self._tables(parts)
-        if isinstance(found, ViewBinding):
-            self.views[".".join(parts).lower()] = found.query
+        match found:
+            case ViewBinding(text):
+                self.views[".".join(parts).lower()] = text
+            case TableBinding(_, columns):
+                self.columns |= {column.name.lower() for column in columns}
         return found
 
     def tables_of(self, query: str) -> frozenset[str]:
@@ -113,7 +139,31 @@ class _Names:
         return frozenset(read)
 
 
-def _as_it_is(query: str, translation: Translation, names: _Names, refusals: tuple[Refusal, ...]) -> Program:
+def _readings(query: str, names: _Names) -> tuple[Reading, ...]:
+    """Where the query and the views in it read the clock."""
+    bare = WITHOUT_PARENTHESES - names.columns
+    return tuple(each for text in (query, *names.views.values()) for each in readings(text, bare))
+
+
+def _on_that_day(query: str, translation: Translation, names: _Names, analyzer: Analyzer, clock: Clock) -> Translation:
+    """The translation with the date fixed; the columns keep the names that the user's own text gives them."""
+    bare = WITHOUT_PARENTHESES - names.columns
+
+    def tables(parts: tuple[str, ...]) -> TableBinding | ViewBinding | None:
+        found = names(parts)
+        return ViewBinding(fixed(found.query, clock.at, clock.zone, bare)) if isinstance(found, ViewBinding) else found
+
+    that_day = translate(fixed(query, clock.at, clock.zone, bare), tables, analyzer)
+    return replace(that_day, columns=translation.columns)
+
+
+def _as_it_is(
+    query: str,
+    translation: Translation,
+    names: _Names,
+    refusals: tuple[Refusal, ...],
+    reads: str | None,
+) -> Program:
     whole = Scan(QUERY_ITSELF, translation.columns)
     read = translation.tables | names.tables_of(query)
     return Program(
@@ -123,12 +173,12 @@ def _as_it_is(query: str, translation: Translation, names: _Names, refusals: tup
         read,
         notes=translation.notes,
         refusals=refusals,
-        clock="INSTANT" if translation.time_functions else None,
+        clock=reads,
         views=names.views,
     )
 
 
-def _time_refusals(translation: Translation) -> tuple[Refusal, ...]:
+def _time_refusals(found: tuple[Reading, ...]) -> tuple[Refusal, ...]:
     """A query that reads the time changes although no source does."""
     return tuple(
         Refusal(
@@ -137,7 +187,7 @@ def _time_refusals(translation: Translation) -> tuple[Refusal, ...]:
             "its value moves on by itself",
             "compare with the time when the table is read, in a view over it",
         )
-        for name in sorted(translation.time_functions)
+        for name in sorted({each.word for each in found})
     )
 
 

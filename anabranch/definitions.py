@@ -70,6 +70,12 @@ class StreamTable:
         """The part that readers see."""
         return self.parts[-1]
 
+    def clock_at(self, reached: str | None) -> str | None:
+        """What the query itself sees as now, where its rows and those it reads reflect this clock."""
+        if self.clock is None or reached is None:
+            return None
+        return reached[: len("2026-05-01")] if self.clock == "DATE" else reached
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 

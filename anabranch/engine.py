@@ -6,31 +6,34 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from anabranch.algebra.relation import Column
-from anabranch.compile import Program, compile_query
+from anabranch.compile import Clock, Program, compile_query
 from anabranch.definitions import SETTING, StreamTable
-from anabranch.errors import QueryError
+from anabranch.errors import QueryError, StateError
 from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings, seconds
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.spark.run import Runner
-from anabranch.spark.session import configure, local_session, private_session
+from anabranch.spark.session import configure, leave_local_session, private_session, shared_local_session
 from anabranch.spark.types import type_sql
 from anabranch.sql.analyzer import TableBinding, ViewBinding
+from anabranch.sql.clock import instant_in
 from anabranch.sql.statement_nodes import SelectStatement, quoted
 from anabranch.sql.statements import parse_statement
-from anabranch.store.ducklake import DuckLakeStore, open_store
+from anabranch.store.ducklake import DuckLakeStore
+from anabranch.store.open import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from anabranch.store.transaction import Transaction
 
+SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 DEFINED_UNDER = (
-    "spark.sql.session.timeZone",
+    SESSION_TIME_ZONE,
     "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
     "spark.sql.storeAssignmentPolicy",
@@ -46,11 +49,11 @@ class Engine:
     store: DuckLakeStore
     session: SparkSession
     settings: Settings
-    own_spark: SparkSession | None = None
+    own_spark: bool = False
     looked_at: dict[str, float] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
-    _programs: dict[tuple[str, int], Program] = field(default_factory=dict)
+    _programs: dict[tuple[str, int], tuple[str | None, Program]] = field(default_factory=dict)
     _as_it_was: dict[str, str] | None = None
     _local: threading.local = field(default_factory=threading.local)
 
@@ -63,9 +66,9 @@ class Engine:
         return Runner(self.session)
 
     @property
-    def time_zone(self) -> ZoneInfo:
+    def time_zone(self) -> str:
         """The time zone that queries see."""
-        return ZoneInfo(str(self.session.conf.get("spark.sql.session.timeZone")))
+        return str(self.session.conf.get(SESSION_TIME_ZONE))
 
     @property
     def definition_settings(self) -> dict[str, str]:
@@ -90,18 +93,28 @@ class Engine:
                 configure(self.session, self._as_it_was)
                 self._as_it_was = None
 
-    def compile(self, query: str, pinned: Pinned, views: Mapping[str, str] | None = None) -> Program:
-        """Compile a query over the lake's tables, and its views as they are or as they were."""
-        names = _Names(pinned, pinned.view_texts if views is None else views)
-        return compile_query(query, names, _LakeAnalyzer(self.session, names))
+    def compile(
+        self, query: str, pinned: Pinned, views: Mapping[str, str] | None = None, clock: str | None = None
+    ) -> Program:
+        """Compile a query over the lake's tables, and its views as they are or as they were.
 
-    def program(self, node: StreamTable, pinned: Pinned) -> Program:
-        """A stream table's program, compiled once per definition and process."""
+        `clock` is what it sees as now. A day that begins elsewhere than the lake's days do is not one of them.
+        """
+        names = _Names(pinned, pinned.view_texts if views is None else views)
+        zone = self.time_zone
+        at = Clock(clock or instant_in(zone, datetime.now(UTC)), zone) if pinned.time_zone in (None, zone) else None
+        return compile_query(query, names, _LakeAnalyzer(self.session, names), at)
+
+    def program(self, node: StreamTable, pinned: Pinned, clock: str | None = None) -> Program:
+        """A stream table's program, compiled once per definition and process, and per day if it reads the date."""
+        reached = pinned.frontiers[node.id].clock if node.id in pinned.frontiers else None
+        at = (clock or node.clock_at(reached)) if node.clock == "DATE" else None
         key = (node.id, node.generation)
-        if key not in self._programs:
+        known = self._programs.get(key)
+        if known is None or known[0] != at:
             self.under(node.session)
-            self._programs[key] = self.compile(node.query, pinned, node.views)
-        return self._programs[key]
+            known = self._programs[key] = (at, self.compile(node.query, pinned, node.views, at))
+        return known[1]
 
     @property
     def transaction(self) -> Transaction | None:
@@ -111,6 +124,16 @@ class Engine:
     @transaction.setter
     def transaction(self, value: Transaction | None) -> None:
         self._local.transaction = value
+
+    def check_outside_transaction(self, what: str) -> None:
+        """Refuse what is a commit of its own while a transaction is open on this thread."""
+        if self.transaction is not None:
+            raise StateError(
+                "TRANSACTION_OPEN",
+                f"{what} cannot be part of a transaction",
+                "a transaction on this thread is open, and this is a commit of its own",
+                "do it before or after the transaction",
+            )
 
     @contextmanager
     def giving_up_when(self, told: Callable[[], bool]) -> Iterator[None]:
@@ -129,18 +152,22 @@ class Engine:
 
     def close(self) -> None:
         self.store.close()
-        if self.own_spark is not None:
-            self.own_spark.stop()
+        if self.own_spark:
+            self.own_spark = False
+            leave_local_session()
 
 
-def open_engine(path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any]) -> Engine:
+def open_engine(
+    path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any], create: bool = True
+) -> Engine:
     """Open or create the lake, in a Spark session of our own beside the user's."""
     asked = Settings(given, {})
-    base = spark or local_session()
+    opened = open_lake(path, catalog, create)
+    base = spark or shared_local_session()
     session = private_session(base, {key: str(base.conf.get(key)) for key in DEFINED_UNDER})
-    store = open_store(path, session, catalog, history_retention_seconds=seconds(asked.text("history_retention")))
+    store = DuckLakeStore(opened, session, seconds(asked.text("history_retention")))
     stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
-    return Engine(path, store, session, Settings(given, stored), None if spark else base)
+    return Engine(path, store, session, Settings(given, stored), own_spark=spark is None)
 
 
 @dataclass(frozen=True)

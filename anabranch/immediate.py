@@ -110,6 +110,13 @@ def check_definition(pinned: Pinned, node: StreamTable) -> None:
             "it is refreshed in the commit of each write",
             "leave the schedule out, or choose another refresh mode",
         )
+    if node.clock is not None:
+        raise QueryError(
+            "IMMEDIATE_READS_CLOCK",
+            f'IMMEDIATE stream table "{node.name}" reads the clock, which moves on without any write',
+            "an IMMEDIATE stream table is refreshed by writes alone",
+            "leave the time functions out, or choose another refresh mode",
+        )
     later = [pinned.name_of(each) for each in node.inputs if _is_refreshed_later(pinned, each)]
     if later:
         raise QueryError(

@@ -36,7 +36,8 @@ class TickInputs:
     """The tables of one tick.
 
     `replaced` are the old definitions of nodes that the tick gives a new one; `moved` holds, by stored table, what the
-    tick has worked out so far; `changes` are the changes of sources that have been read, by the snapshot they start at.
+    tick has worked out so far; `changes` are the changes of sources that have been read, by the snapshot they start at;
+    `clocks` the time that each node arrives at.
     """
 
     store: Store
@@ -44,6 +45,7 @@ class TickInputs:
     replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
     changes: dict[tuple[str, Version], DataFrame] = field(default_factory=dict)
+    clocks: Mapping[str, str] = field(default_factory=dict)
 
     def name_leaves(
         self, plan: Relation, node: StreamTable, query_itself: Callable[[], DataFrame]
@@ -77,6 +79,10 @@ class TickInputs:
                 start = since.get(table, self.pinned.version)
                 span = f"{start}..{self._end(node, table)}"
                 return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+
+    def clock(self, node: StreamTable) -> str | None:
+        """What a node's query sees as now in this tick, if it looks at all."""
+        return node.clock_at(self.clocks.get(node.id))
 
     def is_new(self, node: StreamTable) -> bool:
         """Whether the node has no rows yet under this definition."""

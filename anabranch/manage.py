@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from anabranch.algebra.relation import RESERVED_PREFIX
+from anabranch.clock import zone_documents, zone_requirements
 from anabranch.compile import Program
 from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, StoredPart, StreamTable
 from anabranch.engine import Engine
@@ -19,7 +20,7 @@ from anabranch.pinned import Pinned
 from anabranch.refresh import Tick, planned_again
 from anabranch.schedule.plan import plan_creation
 from anabranch.schedule.schedules import parse_schedule
-from anabranch.settings import check, seconds
+from anabranch.settings import check
 from anabranch.situation import graph_state, node_state, pin_of
 from anabranch.store.protocol import (
     MAIN,
@@ -91,14 +92,15 @@ SCHEDULER = "scheduler"
 def _create(engine: Engine, request: Request, now: datetime) -> Report:
     pinned = engine.pin()
     _check_name(pinned, request.name)
-    program = engine.compile(request.query, pinned)
+    pin = pin_of(engine, pinned, now)
+    program = engine.compile(request.query, pinned, clock=pin.clock)
     check_mode(request.name, read_mode(request.refresh_mode), program)
     node = _definition(engine, pinned, request, program, now)
     planned = pinned.with_definition(node)
     check_definition(planned, node)
     created = node_state(engine, planned, node)
     state = graph_state(engine, pinned)
-    decided = plan_creation(state, created, pin_of(engine, pinned, now), now)
+    decided = plan_creation(state, created, pin, now)
     is_immediate = node.refresh_mode is RefreshMode.IMMEDIATE
     tick = Tick(
         engine,
@@ -108,8 +110,11 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
         now,
         defined=(node,),
         actions=(view_of(node),),
-        documents=list_of(planned.nodes.values()),
-        requirements=unchanged_sources(planned, [node]) if is_immediate else (),
+        documents={**list_of(planned.nodes.values()), **zone_documents(pinned, node)},
+        requirements=(
+            *zone_requirements(pinned, node),
+            *(unchanged_sources(planned, [node]) if is_immediate else ()),
+        ),
         existing=dict(pinned.documents),
         notices=(*program.notes, *announcements(planned, node)),
     )
@@ -252,10 +257,3 @@ def read_mode(text: str) -> RefreshMode:
             f"refresh modes: {', '.join(RefreshMode)}",
         )
     return RefreshMode(text.upper())
-
-
-def expire(engine: Engine, older_than: str) -> int:
-    """Drop old snapshots, except those that a frontier still needs."""
-    pinned = engine.pin()
-    keep = frozenset(at for frontier in pinned.frontiers.values() for at in frontier.inputs.values())
-    return engine.store.expire(seconds(older_than), keep)

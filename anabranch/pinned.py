@@ -13,6 +13,8 @@ from anabranch.graph.dag import Graph
 from anabranch.graph.frontier import Frontier, from_json
 from anabranch.store.protocol import MAIN, STATE, Store, TableInfo, Version
 
+TIME_ZONE = "time_zone"
+
 
 @dataclass(frozen=True)
 class Pinned:
@@ -48,6 +50,11 @@ class Pinned:
     def view_texts(self) -> dict[str, str]:
         """A user's views: name in lower case -> query."""
         return {name: text for name, (_, text) in self.views.items()}
+
+    @property
+    def time_zone(self) -> str | None:
+        """The time zone in which the lake's days begin; None while no stream table reads the clock."""
+        return self.documents.get(TIME_ZONE)
 
     @cached_property
     def sources(self) -> dict[str, TableInfo]:

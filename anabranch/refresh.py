@@ -54,6 +54,7 @@ def tick_of_due_nodes(engine: Engine) -> Report:
 
 def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
     """Plan and commit; when others committed first what it relied on, plan again on what is there now."""
+    engine.check_outside_transaction("work on stream tables")
     with engine.lock:
         for number in range(PLANNED_AGAIN):
             try:
@@ -110,7 +111,8 @@ class Tick:
 
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
-        inputs = TickInputs(self.engine.store, self.pinned, self.replaced)
+        clocks = {each.node: each.target.clock for each in self.decided if each.target and each.target.clock}
+        inputs = TickInputs(self.engine.store, self.pinned, self.replaced, clocks=clocks)
         moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
         self.outcomes = TickWork(self.engine, inputs, moving).run()
         for each in self.defined:

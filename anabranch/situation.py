@@ -18,6 +18,7 @@ from anabranch.schedule.state import (
     NodeState,
     Pin,
 )
+from anabranch.sql.clock import instant_in
 
 
 def graph_state(engine: Engine, pinned: Pinned) -> GraphState:
@@ -29,7 +30,7 @@ def graph_state(engine: Engine, pinned: Pinned) -> GraphState:
 def node_state(engine: Engine, pinned: Pinned, node: StreamTable) -> NodeState:
     """One stream table as the scheduler sees it; a new one has no frontier and no condition yet."""
     condition = pinned.conditions.get(node.id, Condition())
-    refreshed_at = engine.looked_at.get(node.id) or condition.refreshed_at
+    refreshed_at = max(engine.looked_at.get(node.id, 0.0), condition.refreshed_at or 0.0) or None
     return NodeState(
         id=node.id,
         name=node.name,
@@ -55,7 +56,7 @@ def pin_of(engine: Engine, pinned: Pinned, now: datetime) -> Pin:
         node.id: pinned.part(node.shown.table).id for node in pinned.nodes.values() if node.id in pinned.frontiers
     }
     versions = {table: engine.store.version_of(stored, pinned.version) for table, stored in tables.items()}
-    return Pin(pinned.version, versions, now.astimezone(engine.time_zone).strftime("%Y-%m-%dT%H:%M:%S.%f"))
+    return Pin(pinned.version, versions, instant_in(pinned.time_zone or engine.time_zone, now))
 
 
 def _hold(pinned: Pinned, node: StreamTable, condition: Condition) -> Hold | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.errors import PySparkException
@@ -32,6 +32,7 @@ from anabranch.observe.report import Action
 from anabranch.reads import run_over
 from anabranch.spark.moved import Moved
 from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
+from anabranch.spark.waves import run_waves
 from anabranch.store.protocol import STATE, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
 
@@ -83,7 +84,7 @@ class TickWork:
     def _prepared(self, node: StreamTable) -> NodeWork:
         self._engine.under(node.session)
         try:
-            program = self._engine.program(node, self._inputs.pinned)
+            program = self._engine.program(node, self._inputs.pinned, self._inputs.clock(node))
             _check_parts(node, program)
             choice = choose(self._engine, self._inputs, node, program)
         except AnabranchError as error:
@@ -148,7 +149,7 @@ class TickWork:
                 return False
         asked = [each for each in requests if each is not None]
         try:
-            results = iter(runner.located_together(asked) or ()) if asked else iter(())
+            results = iter(runner.located_together(run_waves(runner, asked)) or ()) if asked else iter(())
             found = [None if request is None else next(results) for request in requests]
         except (AnabranchError, PySparkException, StopIteration) as error:
             log.info("a fused job failed and is run one by one: %s", error)
@@ -189,18 +190,21 @@ class TickWork:
         if self._inputs.is_new(work.node):
             plan = self._bound(runner, work, initial(part))
             return runner.filled(plan, stored.columns, limit, self._engine.store)
-        plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
-        if plans is None:
+        request = self._request(runner, work, part, stored)
+        if request is None:
             return None
-        if isinstance(plans, Guarded):
-            request = self._request(runner, work, part, stored)
-            result = None if request is None else runner.located_together([request])
-            if result is not None and isinstance(result[0], Moved):
-                return result[0]
-            changed = self._inputs.changed_tables(work.node, work.program)
-            plans = delta(part, changed) or full_and_diff(part)
-        plan = self._bound(runner, work, plans)
-        return runner.located(plan, self._inputs.stored_rows(stored), limit, self._engine.store, stored.table)
+        if work.choice.action is Action.DIFFERENTIAL:
+            (request,) = run_waves(runner, [request])
+            results = runner.located_together([request])
+            if results is not None and isinstance(results[0], Moved):
+                return results[0]
+            if results is not None and isinstance(results[0], AnabranchError) and results[0].code != GUARD_TRIPPED:
+                raise results[0]
+            if request.guard is not None:
+                changed = self._inputs.changed_tables(work.node, work.program)
+                plan = self._bound(runner, work, delta(part, changed) or full_and_diff(part))
+                (request,) = run_waves(runner, [replace(request, change=plan, guard=None)])
+        return runner.located(request.change, request.stored, limit, self._engine.store, stored.table)
 
     def _request(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Request | None:
         plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
@@ -215,7 +219,8 @@ class TickWork:
     def _bound(self, runner: Runner, work: NodeWork, plan: Relation) -> Relation:
         """The plan with every leaf bound to the rows it stands for in this tick."""
         rows_after = partial(self._inputs.rows_after, work.node)
-        text = partial(run_over, self._engine, self._inputs.pinned, work.node, rows_after)
+        clock = self._inputs.clock(work.node)
+        text = partial(run_over, self._engine, self._inputs.pinned, work.node, rows_after, clock)
         named, frames = self._inputs.name_leaves(plan, work.node, text)
         for leaf, rows in frames.items():
             if not runner.is_bound(leaf):
