@@ -57,6 +57,7 @@ class Runner:
         self._names: dict[Relation, Bound] = {}
         self._tables: dict[Relation, pa.Table] = {}
         self._views: list[str] = []
+        self._labels = 0
 
     def __enter__(self) -> Runner:
         return self
@@ -134,6 +135,23 @@ class Runner:
             return table
         self.bind(relation, self._kept(self.frame(self._normal(relation))), weighted)
         return None
+
+    def materialise_as(self, leaf: Relation, relation: Relation, weighted: bool) -> None:
+        """Compute now, and read the result as `leaf` ever after."""
+        table = self.collect(relation)
+        if table is not None:
+            self.bind_table(leaf, table, weighted)
+        else:
+            self.bind(leaf, self._kept(self.frame(self._normal(relation))), weighted)
+
+    def new_label(self) -> str:
+        """A short text that this runner has not given before."""
+        self._labels += 1
+        return f"{self._labels}_"
+
+    def is_local(self, relation: Relation) -> bool:
+        """Whether the relation's rows are here, not in files."""
+        return relation in self._tables
 
     # ---- changes of stored tables
 
