@@ -25,8 +25,10 @@ from anabranch.sql.statement_nodes import SelectStatement, quoted
 from anabranch.sql.statements import parse_statement
 from anabranch.store.ducklake import DuckLakeStore
 from anabranch.store.open import open_lake
+from anabranch.store.protocol import Version
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from anabranch.store.transaction import Transaction
@@ -51,6 +53,7 @@ class Engine:
     settings: Settings
     own_spark: bool = False
     looked_at: dict[str, float] = field(default_factory=dict)
+    small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], tuple[str | None, Program]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ plus those inserted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,14 +21,18 @@ from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
 from anabranch.pinned import Pinned
-from anabranch.spark.moved import Moved, difference, shown, zset_sum
-from anabranch.spark.together import kept_together
+from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
+from anabranch.spark.together import collect_tagged
 from anabranch.store.protocol import ROWID, Store, Version
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Frames = dict[Relation, "Callable[[], DataFrame]"]
+Frames = dict[Relation, "Callable[[], DataFrame | pa.Table]"]
+
+SMALL_TABLE_ROWS = 2_000
+"""A source with no more rows is read as a whole, once for all nodes and until it changes."""
 
 
 @dataclass
@@ -37,14 +41,15 @@ class TickInputs:
 
     `replaced` are the old definitions of nodes that the tick gives a new one; `moved` holds, by stored table, what the
     tick has worked out so far; `changes` are the changes of sources that have been read, by the snapshot they start at;
-    `clocks` the time that each node arrives at.
+    `small_tables` are sources read as a whole, by version; `clocks` the time that each node arrives at.
     """
 
     store: Store
     pinned: Pinned
     replaced: Mapping[str, StreamTable] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
-    changes: dict[tuple[str, Version], DataFrame] = field(default_factory=dict)
+    changes: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
+    small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
 
     def name_leaves(
@@ -64,7 +69,7 @@ class TickInputs:
 
     def _named(
         self, leaf: Before | After | Change | Stored, node: StreamTable, since: Mapping[str, Version]
-    ) -> tuple[Relation, Callable[[], DataFrame]]:
+    ) -> tuple[Relation, Callable[[], DataFrame | pa.Table]]:
         match leaf:
             case Stored(part, columns):
                 stored = _part(node, part)
@@ -74,7 +79,7 @@ class TickInputs:
                 return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
             case After(table, columns):
                 end = self._end(node, table)
-                return After(f"{self._key(node, table)}@{end}", columns), partial(self.rows_after, node, table)
+                return After(f"{self._key(node, table)}@{end}", columns), partial(self._after, node, table)
             case Change(table, columns):
                 start = since.get(table, self.pinned.version)
                 span = f"{start}..{self._end(node, table)}"
@@ -99,6 +104,20 @@ class TickInputs:
             return at in kept or self.store.can_read(self._stored_id(table), at)
         return self.store.can_read(table, at)
 
+    def row_count(self, table: str) -> int:
+        """Rows of an input before this tick, from metadata; a table that this tick creates has none."""
+        if table not in self.pinned.nodes:
+            return self.store.row_count(table, self.pinned.version)
+        shown = self.pinned.nodes[table].shown.table
+        if shown not in self.pinned.part_names:
+            return 0
+        return self.store.row_count(self.pinned.part(shown).id, self.pinned.version)
+
+    def change_size(self, table: str, since: Version) -> int:
+        """An upper bound on the rows by which an input changed until this tick, from metadata."""
+        stored = self._stored_id(table) if table in self.pinned.nodes else table
+        return self.store.change_size(stored, since, self.pinned.version)
+
     def change_rows(self, node: StreamTable) -> int:
         """An upper bound on the changed rows of the node's sources, from metadata."""
         return sum(
@@ -115,21 +134,33 @@ class TickInputs:
             + [PART_PREFIX + part.name for part in moved]
         )
 
-    def read_changes(self, nodes: Iterable[StreamTable], limit: int) -> None:
-        """Read the changes of all sources by one job, once for all nodes: by source and version range."""
-        wanted = {
-            (table, at)
-            for node in nodes
-            for table, at in self.since(node).items()
-            if table in self.pinned.sources and self.has_changed(node, table) and self.can_read(table, at)
-        }
-        small = [
-            (table, at)
-            for table, at in sorted(wanted)
-            if self.store.change_size(table, at, self.pinned.version) <= limit
-        ]
-        frames = [self.store.changes(table, at, self.pinned.version) for table, at in small]
-        self.changes.update(zip(small, kept_together(frames), strict=True))
+    def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
+        """By one job, once for all nodes: the changes of sources, by version range, and sources with few rows."""
+        now = self.pinned.version
+        changes, tables = set[tuple[str, Version]](), set[tuple[str, Version]]()
+        for node in nodes:
+            for table, at in self.since(node).items():
+                if table in self.pinned.sources and self.can_read(table, at):
+                    if self.has_changed(node, table) and self.store.change_size(table, at, now) <= limit:
+                        changes.add((table, at))
+                    tables |= {self._version(table, each) for each in (at, now) if self._is_small(table, each)}
+        for stale in self.small_tables.keys() - tables:
+            del self.small_tables[stale]
+        wanted = [*sorted(changes), *sorted(tables - self.small_tables.keys())]
+        frames = [self.store.changes(table, at, now) for table, at in sorted(changes)]
+        frames += [self.store.read(table, at) for table, at in wanted[len(changes) :]]
+        for place, (key, rows) in enumerate(zip(wanted, collect_tagged(frames), strict=True)):
+            (self.changes if place < len(changes) else self.small_tables)[key] = rows
+
+    def _version(self, table: str, at: Version) -> tuple[str, Version]:
+        return table, self.store.version_of(table, at)
+
+    def _is_small(self, table: str, at: Version) -> bool:
+        return self.store.row_count(table, at) <= SMALL_TABLE_ROWS
+
+    def _source(self, table: str, at: Version) -> DataFrame | pa.Table:
+        known = self.small_tables.get(self._version(table, at))
+        return self.store.read(table, at) if known is None else known
 
     def _stored_id(self, table: str) -> str:
         return self.pinned.part(self.pinned.nodes[table].shown.table).id
@@ -167,13 +198,17 @@ class TickInputs:
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
 
-    def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame:
+    def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
         if table.startswith(PART_PREFIX):
             part = _part(node, table.removeprefix(PART_PREFIX))
             return shown(self.stored_rows(part).drop(ROWID), part)
         if table in self.pinned.nodes:
             return self.node_rows(self.pinned.nodes[table], start)
-        return self.store.read(table, start)
+        return self._source(table, start)
+
+    def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
+        is_source = self._shown_part(node, table) is None
+        return self._source(table, self.pinned.version) if is_source else self.rows_after(node, table)
 
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         """What a table's readers will see once this tick is committed."""
@@ -186,16 +221,18 @@ class TickInputs:
         is_new = part.table not in self.pinned.part_names
         return shown(moved.new_rows() if is_new else moved.after(self.stored_rows(part)), part)
 
-    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
+    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
         part = self._shown_part(node, table)
         if part is None:
             known = self.changes.get((table, start))
             return self.store.changes(table, start, self.pinned.version) if known is None else known
         if table in self.replaced:
             return difference(self.rows_after(node, table), self.node_rows(self.replaced[table], start))
-        in_tick = [shown(self.moved[part.table].change(), part)] if part.table in self.moved else []
+        moved = self.moved.get(part.table)
         earlier = [] if table.startswith(PART_PREFIX) else self._change_before_the_tick(self.pinned.nodes[table], start)
-        return zset_sum([*earlier, *in_tick])
+        if moved is not None and moved.table is not None and not earlier:
+            return shown_table(moved.table, part)
+        return zset_sum([*earlier, *([] if moved is None else [shown(moved.change(), part)])])
 
     def _change_before_the_tick(self, upstream: StreamTable, start: Version) -> list[DataFrame]:
         """What moved the table in earlier ticks, since the reader last looked."""

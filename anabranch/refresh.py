@@ -112,7 +112,9 @@ class Tick:
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
         clocks = {each.node: each.target.clock for each in self.decided if each.target and each.target.clock}
-        inputs = TickInputs(self.engine.store, self.pinned, self.replaced, clocks=clocks)
+        inputs = TickInputs(
+            self.engine.store, self.pinned, self.replaced, small_tables=self.engine.small_tables, clocks=clocks
+        )
         moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
         self.outcomes = TickWork(self.engine, inputs, moving).run()
         for each in self.defined:
@@ -190,7 +192,8 @@ class Tick:
         if error is not None and error.code == "ROW_NOT_THERE":
             before = replace(before, needs_full="ROW_NOT_THERE")
         if error is None:
-            moved = replace(before, moved_in=THIS_COMMIT.number)
+            costs = self.outcomes[node].costs
+            moved = replace(before, moved_in=THIS_COMMIT.number, costs=before.costs if costs is None else costs)
             return moved.succeeded(self.now.timestamp()) if node in self._advancing else before
         described = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
         errors = before.consecutive_errors + 1

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from anabranch.algebra.relation import Relation
+from anabranch.algebra.relation import Change, Relation
+from anabranch.auto import Auto, Estimate, first_fill, learned, together
 from anabranch.choose import Choice, choose
 from anabranch.compile import Program
-from anabranch.definitions import StoredPart, StreamTable
+from anabranch.definitions import RefreshMode, StoredPart, StreamTable
 from anabranch.delta.state import Guarded, Part, delta, full_and_diff, guarded_delta, initial
 from anabranch.delta.versions import tables_of
 from anabranch.engine import Engine
@@ -33,8 +36,11 @@ from anabranch.reads import run_over
 from anabranch.spark.moved import Moved
 from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
 from anabranch.spark.waves import run_waves
-from anabranch.store.protocol import STATE, CreateTable, TableName, Write
+from anabranch.store.protocol import STATE, WEIGHT, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +59,7 @@ class NodeWork:
     rows_deleted: int = 0
     seconds: float = 0.0
     error: AnabranchError | None = None
+    costs: Mapping[str, Any] | None = None
 
     @property
     def is_done(self) -> bool:
@@ -68,18 +75,32 @@ class TickWork:
         self._nodes = {node.id: node for node in nodes}
         self.done: dict[str, NodeWork] = {}
         self._works: dict[str, NodeWork] = {}
+        self._auto = Auto(engine, inputs, self._nodes)
 
     def run(self) -> dict[str, NodeWork]:
         """Every node that could be worked out, or failed; those that read a failed one are left out."""
         self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
+        self._choose_together()
         self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
         with Runner(self._engine.session, limit=limit) as runner:
-            self._inputs.read_changes(self._changes_needed(), limit)
+            self._inputs.read_ahead(self._differential(), limit)
             while ready := list(self._ready()):
                 self._round(runner, ready)
+        self._learn()
         blocked = {node for node in self._works if self._is_blocked(node)}
         return {node: work for node, work in self._works.items() if node not in blocked}
+
+    def _learn(self) -> None:
+        """What each refresh has cost, for the next choice."""
+        for node, work in self._works.items():
+            if work.error is not None or work.left or work.node.refresh_mode is not RefreshMode.AUTO:
+                continue
+            if self._inputs.is_new(work.node):
+                work.costs = first_fill(self._auto.input_rows(work.node), work.seconds)
+            elif work.choice.estimate is not None:
+                known = self._inputs.pinned.conditions[node].costs
+                work.costs = learned(known, work.choice.estimate, work.choice.action, work.seconds)
 
     def _prepared(self, node: StreamTable) -> NodeWork:
         self._engine.under(node.session)
@@ -87,10 +108,19 @@ class TickWork:
             program = self._engine.program(node, self._inputs.pinned, self._inputs.clock(node))
             _check_parts(node, program)
             choice = choose(self._engine, self._inputs, node, program)
+            if choice.action is Action.DIFFERENTIAL and node.refresh_mode is RefreshMode.AUTO:
+                choice = _cheaper(self._auto.estimate(node))
         except AnabranchError as error:
             nothing = Program(node.query, node.columns, (), frozenset(node.inputs))
             return NodeWork(node, nothing, Choice(Action.FAILED, error.code), [], error=error)
         return NodeWork(node, program, choice, list(zip(program.parts, node.parts, strict=True)))
+
+    def _choose_together(self) -> None:
+        """A full refresh, chosen because it is cheaper, must be worth leaving the fused job."""
+        if self._engine.settings.boolean("enable_fused_refresh"):
+            estimates = {node: work.choice.estimate for node, work in self._works.items() if work.choice.estimate}
+            for node, estimate in together(estimates, self._inputs.pinned).items():
+                self._works[node].choice = _cheaper(estimate)
 
     def _mark_fused(self) -> None:
         """Who is worked out together, and for the rest why not."""
@@ -108,7 +138,7 @@ class TickWork:
         for node, reason in exclusions(candidates, limit).items():
             self._works[node].not_fused = reason
 
-    def _changes_needed(self) -> list[StreamTable]:
+    def _differential(self) -> list[StreamTable]:
         return [each.node for each in self._works.values() if each.choice.action is Action.DIFFERENTIAL]
 
     def _is_blocked(self, node: str) -> bool:
@@ -176,7 +206,7 @@ class TickWork:
                 if work.choice.action is not Action.DIFFERENTIAL:
                     raise
                 log.info("the delta query of %s raised, it is run in full: %s", work.node.name, error)
-                work.choice = Choice(Action.FULL, "DELTA_RAISED")
+                work.choice = Choice(Action.FULL, "DELTA_RAISED", work.choice.estimate)
                 moved = self._moved(runner, work, part, stored)
             self._finish(work, part, stored, moved)
         except AnabranchError as error:
@@ -224,7 +254,7 @@ class TickWork:
         named, frames = self._inputs.name_leaves(plan, work.node, text)
         for leaf, rows in frames.items():
             if not runner.is_bound(leaf):
-                runner.bind(leaf, rows())
+                _bind(runner, leaf, rows())
         return named
 
     def _finish(self, work: NodeWork, part: Part, stored: StoredPart, moved: Moved | AnabranchError | None) -> None:
@@ -237,6 +267,18 @@ class TickWork:
             work.actions.extend(_actions(stored, moved, self._inputs, is_new))
             if stored is work.node.shown:
                 work.rows_inserted, work.rows_deleted = moved.shown_counts(stored)
+
+
+def _cheaper(estimate: Estimate) -> Choice:
+    return Choice(estimate.action, estimate.reason, estimate)
+
+
+def _bind(runner: Runner, leaf: Relation, rows: DataFrame | pa.Table) -> None:
+    if isinstance(rows, pa.Table):
+        weight = [WEIGHT] if isinstance(leaf, Change) else []
+        runner.bind_table(leaf, rows.select([*leaf.names, *weight]))
+    else:
+        runner.bind(leaf, rows)
 
 
 def _plans(part: Part, choice: Choice, changed: frozenset[str]) -> Relation | Guarded | None:

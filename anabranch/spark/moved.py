@@ -83,6 +83,12 @@ def shown(rows: DataFrame, part: StoredPart) -> DataFrame:
     return _select(visible, [*part.visible, *weight])
 
 
+def shown_table(rows: pa.Table, part: StoredPart) -> pa.Table:
+    """The same of a change that is at hand."""
+    visible = rows.filter(rows.column(part.flag)) if part.flag else rows
+    return visible.select([*part.visible, WEIGHT])
+
+
 def signed(rows: DataFrame, weight: int) -> DataFrame:
     """Every row with this weight."""
     return rows.withColumn(WEIGHT, F.lit(weight).cast("bigint"))

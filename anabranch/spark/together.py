@@ -44,14 +44,6 @@ def nullable(schema: StructType) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in schema.fields])
 
 
-def kept_together(frames: Sequence[DataFrame]) -> list[DataFrame]:
-    """The frames worked out by one job; what comes back is read without another."""
-    return [
-        frame.sparkSession.createDataFrame(rows, frame.schema)
-        for frame, rows in zip(frames, collect_tagged(frames), strict=True)
-    ]
-
-
 def apart(rows: pa.Table, count: int) -> list[pa.Table]:
     """The tagged rows as one table for each tag."""
     tables: list[pa.Table] = []
