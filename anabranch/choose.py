@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anabranch.auto import Estimate
 from anabranch.compile import Program
 from anabranch.definitions import RefreshMode, StreamTable
 from anabranch.engine import Engine
@@ -13,10 +14,11 @@ from anabranch.observe.report import Action
 
 @dataclass(frozen=True)
 class Choice:
-    """An action and the reason for it, which starts with a stable code word."""
+    """An action and the reason for it, which starts with a stable code word; for AUTO, what it was chosen from."""
 
     action: Action
     reason: str
+    estimate: Estimate | None = None
 
 
 def choose(engine: Engine, inputs: TickInputs, node: StreamTable, program: Program) -> Choice:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -57,8 +57,8 @@ class WriteInputs(TickInputs):
         written = (table for table in node.inputs if table in self.transaction.written)
         return super().change_rows(node) + sum(self.transaction.change_size(table) for table in written)
 
-    def read_changes(self, nodes: Iterable[StreamTable], limit: int) -> None:
-        """Changes are read where they are used: a write is small and mostly in memory."""
+    def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
+        """Nothing: a write is small and mostly in memory, its changes are read where they are used."""
 
     def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
         if table not in self.transaction.written:

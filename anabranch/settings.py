@@ -51,6 +51,13 @@ SETTINGS = {
             "AUTO refreshes in full when more than this share of the inputs changed and no history says otherwise",
             minimum=0.0,
         ),
+        Setting(
+            "auto_switch_margin",
+            1.25,
+            "AUTO changes its mind about changes of a size only when the other way is so many times cheaper",
+            minimum=1.0,
+        ),
+        Setting("auto_explore_every", 50, "AUTO tries the other way once in so many refreshes", minimum=1),
         Setting("commit_timeout", 60.0, "seconds a commit tries again while others keep the catalog busy", minimum=0.0),
     )
 }

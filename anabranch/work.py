@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DELTA_RAISED = "DELTA_RAISED"
+
 
 @dataclass
 class NodeWork:
@@ -84,17 +86,25 @@ class TickWork:
         self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
         with Runner(self._engine.session, limit=limit) as runner:
-            self._inputs.read_ahead(self._differential(), limit)
+            self._read_ahead(limit)
             while ready := list(self._ready()):
                 self._round(runner, ready)
         self._learn()
-        blocked = {node for node in self._works if self._is_blocked(node)}
+        blocked = self._blocked()
         return {node: work for node, work in self._works.items() if node not in blocked}
+
+    def _read_ahead(self, limit: int) -> None:
+        """Once for all; if that fails, each node reads its own, and the one whose fault it is fails."""
+        try:
+            self._inputs.read_ahead(self._differential(), limit)
+        except Exception as error:
+            log.info("what all nodes read cannot be read by one job: %s", error)
 
     def _learn(self) -> None:
         """What each refresh has cost, for the next choice."""
         for node, work in self._works.items():
-            if work.error is not None or work.left or work.node.refresh_mode is not RefreshMode.AUTO:
+            is_measured = work.error is None and not work.left and work.choice.reason != DELTA_RAISED
+            if not is_measured or work.node.refresh_mode is not RefreshMode.AUTO:
                 continue
             if self._inputs.is_new(work.node):
                 work.costs = first_fill(self._auto.input_rows(work.node), work.seconds)
@@ -110,7 +120,8 @@ class TickWork:
             choice = choose(self._engine, self._inputs, node, program)
             if choice.action is Action.DIFFERENTIAL and node.refresh_mode is RefreshMode.AUTO:
                 choice = _cheaper(self._auto.estimate(node))
-        except AnabranchError as error:
+        except Exception as raised:
+            error = _failure(node, raised)
             nothing = Program(node.query, node.columns, (), frozenset(node.inputs))
             return NodeWork(node, nothing, Choice(Action.FAILED, error.code), [], error=error)
         return NodeWork(node, program, choice, list(zip(program.parts, node.parts, strict=True)))
@@ -141,15 +152,20 @@ class TickWork:
     def _differential(self) -> list[StreamTable]:
         return [each.node for each in self._works.values() if each.choice.action is Action.DIFFERENTIAL]
 
-    def _is_blocked(self, node: str) -> bool:
-        """Whether something it reads was to move in this tick and did not."""
-        moving = (self._works[table] for table in self._nodes[node].inputs if table in self._works)
-        return any(each.error is not None or self._is_blocked(each.node.id) for each in moving)
+    def _blocked(self) -> set[str]:
+        """Nodes that read something that was to move in this tick and did not."""
+        blocked: set[str] = set()
+        for node, work in self._works.items():
+            moving = (table for table in work.node.inputs if table in self._works)
+            if any(table in blocked or self._works[table].error is not None for table in moving):
+                blocked.add(node)
+        return blocked
 
     def _ready(self) -> Iterator[tuple[NodeWork, Part, StoredPart]]:
-        for work in self._works.values():
+        blocked = self._blocked()
+        for node, work in self._works.items():
             moving = [self._works[table] for table in work.node.inputs if table in self._works]
-            if work.is_done or not all(each.is_done for each in moving) or self._is_blocked(work.node.id):
+            if work.is_done or node in blocked or not all(each.is_done for each in moving):
                 continue
             unfinished = {part.table for part, _ in work.left}
             for part, stored in work.left:
@@ -175,13 +191,14 @@ class TickWork:
         for work, part, stored in items:
             try:
                 requests.append(self._request(runner, work, part, stored))
-            except (AnabranchError, PySparkException):
+            except Exception as error:
+                log.info("%s is run on its own: %s", work.node.name, error)
                 return False
         asked = [each for each in requests if each is not None]
         try:
             results = iter(runner.located_together(run_waves(runner, asked)) or ()) if asked else iter(())
             found = [None if request is None else next(results) for request in requests]
-        except (AnabranchError, PySparkException, StopIteration) as error:
+        except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
             return False
         each_seconds = (time.perf_counter() - started) / len(items)
@@ -206,12 +223,10 @@ class TickWork:
                 if work.choice.action is not Action.DIFFERENTIAL:
                     raise
                 log.info("the delta query of %s raised, it is run in full: %s", work.node.name, error)
-                work.choice = Choice(Action.FULL, "DELTA_RAISED", work.choice.estimate)
+                work.choice = Choice(Action.FULL, DELTA_RAISED)
                 moved = self._moved(runner, work, part, stored)
             self._finish(work, part, stored, moved)
-        except AnabranchError as error:
-            work.error = error
-        except PySparkException as error:
+        except Exception as error:
             work.error = _failure(work.node, error)
         work.seconds += time.perf_counter() - started
 
@@ -307,7 +322,18 @@ def _check_parts(node: StreamTable, program: Program) -> None:
         )
 
 
-def _failure(node: StreamTable, error: PySparkException) -> RefreshError:
+def _failure(node: StreamTable, error: Exception) -> AnabranchError:
+    """What went wrong with one node, in our words; whatever it is, it is this node's failure and no other's."""
+    if isinstance(error, AnabranchError):
+        return error
+    if not isinstance(error, PySparkException):
+        log.error("the refresh of %s failed in an unexpected way", node.name, exc_info=error)
+        return RefreshError(
+            "INTERNAL_ERROR",
+            f'the refresh of stream table "{node.name}" failed: {type(error).__name__}: {error}',
+            "this is a fault of Anabranch; the table stays as it was",
+            "please report it with the query and the log",
+        )
     return RefreshError(
         error.getCondition() or "QUERY_FAILED",
         f'the query of stream table "{node.name}" failed: {str(error).splitlines()[0]}',
