@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from anabranch.algebra.relation import RESERVED_PREFIX, Column
 from anabranch.definitions import VIEW
 from anabranch.engine import Engine
@@ -10,13 +12,17 @@ from anabranch.pinned import Pinned
 from anabranch.reads import Views, spark_errors
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.sql import statement_nodes as statements
-from anabranch.store.protocol import Commit, DocumentIs
+from anabranch.store.protocol import MAIN, Commit, DocumentIs
 from anabranch.store.transaction import Transaction
 from anabranch.writes import source_of, write
+
+_HAS_LENGTH = re.compile(r"\b(?:varchar|char|character)\s*\(", re.IGNORECASE)
 
 
 def run(engine: Engine, statement: statements.Definition) -> int:
     """Run the statement; returns the snapshot."""
+    if isinstance(statement, statements.CreateView | statements.DropView):
+        engine.check_outside_transaction("defining a view")
     match statement:
         case statements.CreateView():
             return _create_view(engine, statement)
@@ -48,6 +54,7 @@ def _table_statement(engine: Engine, current: Transaction, statement: statements
                 if each.lower() in known or not if_exists:
                     current.drop_column(source.id, each)
         case statements.RenameColumn(name, column, new_name):
+            _check_names((Column(new_name, "string"),))
             current.rename_column(source_of(engine, current, ".".join(name)).id, column, new_name)
 
 
@@ -59,6 +66,13 @@ def _create_table(engine: Engine, current: Transaction, pinned: Pinned, statemen
             f"CREATE TABLE does not take {statement.options[0]}",
             "the lake chooses format and place itself",
             "leave the clause out",
+        )
+    if statement.name[:-1] and ".".join(statement.name[:-1]).lower() != MAIN:
+        raise NotFoundError(
+            "SCHEMA_NOT_FOUND",
+            f"there is no schema {'.'.join(statement.name[:-1])!r}",
+            f"all tables of a lake are in the schema {MAIN!r}",
+            f"write CREATE TABLE {statement.name[-1]}",
         )
     if current.has_table(name) or pinned.find(name) is not None or name.lower() in pinned.views:
         if statement.if_not_exists:
@@ -92,6 +106,12 @@ def _columns(engine: Engine, given: tuple[statements.ColumnDefinition, ...]) -> 
                     f"column {each.name!r} has {clause}, which the lake does not keep",
                     hint="leave it out and check the rows that are written",
                 )
+        if _HAS_LENGTH.search(each.type):
+            raise QueryError(
+                "TYPE_NOT_STORABLE",
+                f"column {each.name!r} has the type {each.type}, whose length would be forgotten",
+                hint="use STRING",
+            )
     typed = ", ".join(f"CAST(NULL AS {each.type}) AS {statements.quoted(each.name)}" for each in given)
     columns = SparkAnalyzer(engine.session).schema(f"SELECT {typed}")
     _check_names(columns)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from anabranch import manage, reads, refresh, writes
+from anabranch import manage, reads, refresh, retention, writes
 from anabranch.alter import UNCHANGED, Alteration, alter
 from anabranch.check import CheckResult, check_node
 from anabranch.engine import Engine, open_engine
@@ -31,13 +31,20 @@ Rows = Any
 """Rows to write: a list of tuples or dicts, an Arrow table, a pandas or a Spark DataFrame."""
 
 
-def connect(path: str, *, spark: SparkSession | None = None, catalog: str | None = None, **settings: Any) -> Lake:
-    """Open the lake in a folder, or make it there.
+def connect(
+    path: str,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str | None = None,
+    create: bool = True,
+    **settings: Any,
+) -> Lake:
+    """Open the lake in a folder; make it there if there is none, unless `create` is False.
 
     `catalog="postgres:dbname=... host=..."` keeps the catalog in PostgreSQL, for many writers. `spark` is the session
     to run in; without one a local session is started. Other named arguments are settings (`lake.settings` lists them).
     """
-    return Lake(open_engine(path, spark, catalog, settings))
+    return Lake(open_engine(path, spark, catalog, settings, create))
 
 
 class Lake:
@@ -195,11 +202,12 @@ class Lake:
 
     def compact(self) -> None:
         """Merge small files. No row and no history changes."""
+        self._engine.check_outside_transaction("compaction")
         self._engine.store.compact()
 
     def expire(self, older_than: str = "7d") -> int:
         """Drop snapshots older than this that no stream table still needs; returns how many went."""
-        return manage.expire(self._engine, older_than)
+        return retention.expire(self._engine, older_than)
 
     def close(self) -> None:
         """Stop the scheduler, let go of the catalog, and of Spark if this lake started it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from anabranch.clock import texts_at
 from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import NotFoundError, QueryError
@@ -24,7 +25,7 @@ from anabranch.spark.analyze import query_error
 from anabranch.spark.failure import statement_error
 from anabranch.spark.quiet import quietly
 from anabranch.spark.session import is_remote
-from anabranch.sql.statement_nodes import Fragment, OtherStatement, QualifiedName, SelectStatement
+from anabranch.sql.statement_nodes import Fragment, QualifiedName, SelectStatement
 from anabranch.sql.statements import parse_statement
 from anabranch.store.protocol import Version
 
@@ -59,31 +60,19 @@ def rows_of(engine: Engine, pinned: Pinned, table: str) -> DataFrame:
 def run_select(engine: Engine, query: Fragment, at: Version | None = None) -> DataFrame:
     """A query's rows, all tables of the lake at one snapshot; inside a transaction its own writes are seen."""
     current = engine.transaction if at is None else None
-    pinned = pin(engine.store, at)
+    pinned = pin(engine.store, at if current is None else current.pinned)
     with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
         return engine.session.sql(query.with_views(views.view_of))
 
 
-def run_over(engine: Engine, pinned: Pinned, node: StreamTable, rows_of_table: RowsOf) -> DataFrame:
-    """A defining query as it is, over the given rows of its tables."""
-    with Views(engine, pinned, rows_of_table, view_texts=node.views) as views:
-        return engine.session.sql(_query_of(node.query).with_views(views.view_of))
-
-
-def run_other(engine: Engine, statement: OtherStatement) -> DataFrame:
-    """A statement that is neither ours nor a query: Spark's own, but nothing that would write somewhere else."""
-    if statement.keyword in READ_ONLY:
-        with spark_errors():
-            return engine.session.sql(statement.text)
-    raise QueryError(
-        "STATEMENT_NOT_SUPPORTED",
-        f"{statement.keyword} statements are not understood",
-        "lake.sql takes queries, INSERT, UPDATE, DELETE, MERGE, CREATE / DROP / ALTER TABLE, views, and STREAM TABLE",
-        "run other statements on the Spark session itself",
-    )
-
-
-READ_ONLY = frozenset({"SET", "EXPLAIN", "SHOW", "DESCRIBE", "DESC"})
+def run_over(
+    engine: Engine, pinned: Pinned, node: StreamTable, rows_of_table: RowsOf, clock: str | None = None
+) -> DataFrame:
+    """A defining query as it is, over the given rows of its tables, at what it sees as now."""
+    query, view_texts = texts_at(pinned, node, clock)
+    with Views(engine, pinned, rows_of_table, view_texts=view_texts) as views:
+        rows = engine.session.sql(_query_of(query).with_views(views.view_of))
+        return rows if clock is None else rows.toDF(*(each.name for each in node.columns))
 
 
 class Views:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch import definition_statements, manage, refresh, row_statements
+from anabranch import definition_statements, manage, other_statements, refresh, row_statements
 from anabranch.alter import UNCHANGED, Alteration, alter
 from anabranch.engine import Engine
 from anabranch.errors import NotFoundError
 from anabranch.observe import tables as observed
 from anabranch.observe.explain import explain
-from anabranch.reads import run_other, run_select
+from anabranch.reads import run_select
 from anabranch.sql import statement_nodes as statements
 from anabranch.sql.statements import parse_statement
 
@@ -27,7 +27,7 @@ def run_statement(engine: Engine, text: str) -> DataFrame:
         case statements.SelectStatement():
             return run_select(engine, statement.query)
         case statements.OtherStatement():
-            return run_other(engine, statement)
+            return other_statements.run(engine, statement)
         case statements.Insert() | statements.Update() | statements.Delete() | statements.Merge():
             return _answer(engine, {"snapshot": row_statements.run(engine, statement)})
         case (

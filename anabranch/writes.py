@@ -19,8 +19,10 @@ from anabranch.algebra.relation import Change, Column
 from anabranch.engine import Engine
 from anabranch.errors import ConflictError, QueryError, StateError
 from anabranch.immediate import commit, writing
+from anabranch.reads import spark_errors
 from anabranch.spark.moved import signed, zset_sum
 from anabranch.spark.quote import quoted
+from anabranch.spark.session import is_remote
 from anabranch.spark.types import struct_of
 from anabranch.sql.dml import stored
 from anabranch.store.protocol import TableInfo, Version
@@ -85,7 +87,8 @@ def append(engine: Engine, name: str, rows: Any) -> Version:
 
     def work(current: Transaction) -> None:
         source = source_of(engine, current, name)
-        current.write(source.id, inserts=rows_for(engine, source, rows))
+        with spark_errors():
+            current.write(source.id, inserts=rows_for(engine, source, rows))
 
     return write(engine, work)
 
@@ -96,10 +99,10 @@ def apply(engine: Engine, name: str, insert: Any, delete: Any) -> Version:
     def work(current: Transaction) -> None:
         source = source_of(engine, current, name)
         given = [(rows, weight) for rows, weight in ((insert, 1), (delete, -1)) if rows is not None]
-        terms = [signed(rows_for(engine, source, rows), weight) for rows, weight in given]
-        if not terms:
+        if not given:
             return
-        with engine.runner() as runner:
+        with spark_errors(), engine.runner() as runner:
+            terms = [signed(rows_for(engine, source, rows), weight) for rows, weight in given]
             leaf = Change(source.id, source.columns)
             runner.bind(leaf, zset_sum(terms))
             moved = runner.located(leaf, current.read(source.id, rowid=True), store=engine.store)
@@ -153,14 +156,16 @@ def _ordered(row: Any, columns: tuple[Column, ...]) -> tuple[Any, ...]:
     """A row of values in the table's order; names that the table has not are refused, missing ones are NULL."""
     names = [each.name for each in columns]
     if isinstance(row, Mapping):
-        unknown = [name for name in row if name not in names]
+        known = {name.lower() for name in names}
+        unknown = [name for name in row if name.lower() not in known]
         if unknown:
             raise QueryError(
                 "COLUMN_NOT_FOUND",
                 f"a row has a column {unknown[0]!r} that the table has not",
                 f"existing columns: {', '.join(names)}",
             )
-        return tuple(row.get(name) for name in names)
+        values_of = {name.lower(): value for name, value in row.items()}
+        return tuple(values_of.get(name.lower()) for name in names)
     values = tuple(row)
     if len(values) != len(names):
         raise QueryError(
@@ -177,4 +182,8 @@ def _in_our_session(engine: Engine, rows: DataFrame) -> DataFrame:
         return rows
     name = f"__ab_given_{uuid.uuid4().hex}"
     rows.createOrReplaceGlobalTempView(name)
-    return engine.session.table(f"global_temp.{name}")
+    seen = engine.session.table(f"global_temp.{name}")
+    # Over Connect a frame is analysed when it runs, so its view has to stay.
+    if not is_remote(engine.session):
+        engine.session.catalog.dropGlobalTempView(name)
+    return seen

@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
@@ -43,6 +45,36 @@ def local_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def shared_local_session() -> SparkSession:
+    """The local session that all lakes of this process share; each that asked for it calls `leave_local_session`."""
+    with _lakes.lock:
+        if _lakes.count == 0:
+            _lakes.own = SparkSession.getActiveSession() is None
+        session = local_session()
+        _lakes.count += 1
+        return session
+
+
+def leave_local_session() -> None:
+    """The last lake to leave stops Spark, unless somebody else had started it."""
+    with _lakes.lock:
+        _lakes.count -= 1
+        if _lakes.count == 0 and _lakes.own:
+            local_session().stop()
+
+
+@dataclass
+class _Lakes:
+    """How many lakes use the local session, and whether the first of them started it."""
+
+    count: int = 0
+    own: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_lakes = _Lakes()
 
 
 def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -49,7 +49,7 @@ INSERTS = {
     "INSERT INTO main.sales (id) SELECT id FROM sales WHERE id = 3": [(3, None, None), (3, None, None)],
     "INSERT INTO sales BY NAME SELECT 'x' AS region, 4 AS ID": [(4, "x", None)],
     "INSERT INTO sales TABLE sales": list(SALES),
-    "INSERT INTO sales SELECT a.id + b.id, a.region, b.amount FROM sales a JOIN sales b ON a.id < b.id WHERE b.id = 2": [
+    "INSERT INTO sales SELECT a.id + b.id, a.region, b.amount FROM sales a, sales b WHERE a.id < b.id AND b.id = 2": [
         (3, "north", amount("5.50"))
     ],
     "WITH high AS (SELECT * FROM sales WHERE amount > 6) INSERT INTO sales SELECT * FROM high": [NORTH],

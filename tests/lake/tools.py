@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from anabranch import Lake
+from anabranch import AnabranchError, Lake
 from anabranch.store.connection import extension_path
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ def canonical(value: Any) -> Any:
         case bytearray():
             return bytes(value)
     return value
+
+
+def code_of(lake: Lake, statement: str) -> str | None:
+    """The code with which a statement is refused; None if it is not."""
+    try:
+        lake.sql(statement)
+    except AnabranchError as error:
+        return error.code
+    return None
 
 
 def head(lake: Lake) -> int:
