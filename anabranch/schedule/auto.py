@@ -36,13 +36,13 @@ class Way(StrEnum):
 @dataclass(frozen=True)
 class AutoSettings:
     """`margin`: how many times cheaper the other way must be, a little more after each switch, up to `largest_margin`.
-    `too_large`: share of the inputs, while nothing is
-    measured. `explore_every`: one in so many choices tries the other way, if it is at most `explore_within` times as
+    `too_large`: share of the inputs, while nothing is measured and they have more than `few_rows`. `explore_every`: one in so many choices tries the other way, if it is at most `explore_within` times as
     expensive. `row_factor`: what one changed row is thought to cost, in rows read by a full refresh."""
 
     margin: float = 1.25
     largest_margin: float = 1.5
     too_large: float = 0.3
+    few_rows: int = 10_000
     explore_every: int = 50
     explore_within: float = 2.0
     row_factor: float = 1.0
@@ -183,6 +183,6 @@ def _unmeasured(
     """One of the two was never done: the share of the inputs that changed decides."""
     share = changed_rows / max(input_rows, 1)
     text = f"about {changed_rows} of {input_rows} input rows changed, and not both ways were measured yet"
-    if share > settings.too_large:
+    if share > settings.too_large and input_rows > settings.few_rows:
         return Choice(Way.FULL, "CHANGE_TOO_LARGE", text, differential, full)
     return Choice(Way.DIFFERENTIAL, "CHANGE_IS_SMALL", text, differential, full)
