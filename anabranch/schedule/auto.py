@@ -35,9 +35,13 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """`margin`: how many times cheaper the other way must be, a little more after each switch, up to `largest_margin`.
-    `too_large`: share of the inputs, while nothing is measured and they have more than `few_rows`. `explore_every`: one in so many choices tries the other way, if it is at most `explore_within` times as
-    expensive. `row_factor`: what one changed row is thought to cost, in rows read by a full refresh."""
+    """When to choose what.
+
+    `margin`: how many times cheaper the other way must be, a little more after each switch, up to `largest_margin`.
+    `too_large`: share of the inputs, while nothing is measured and they have more than `few_rows`. `explore_every`: one
+    in so many choices tries the other way, if it is at most `explore_within` times as expensive. `row_factor`: what one
+    changed row is thought to cost, in rows read by a full refresh.
+    """
 
     margin: float = 1.25
     largest_margin: float = 1.5

@@ -81,8 +81,9 @@ def test_the_cheaper_way_is_chosen_where_it_matters_and_never_flaps(engine: str,
 
 def test_before_anything_was_measured_the_share_of_changed_rows_decides() -> None:
     assert choose(CostModel(), 10, 1000).way is Way.DIFFERENTIAL
-    choice = choose(CostModel(), 900, 1000)
+    choice = choose(CostModel(), 90_000, 100_000)
     assert (choice.way, choice.reason) == (Way.FULL, "CHANGE_TOO_LARGE")
+    assert choose(CostModel(), 900, 1000).way is Way.DIFFERENTIAL, "with few rows either way is quick"
     assert choose(CostModel(), 0, 0).way is Way.DIFFERENTIAL
 
 
