@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from anabranch.clock import texts_at
 from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
-from anabranch.errors import NotFoundError, QueryError
+from anabranch.errors import AnabranchError, NotFoundError, QueryError
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.analyze import query_error
@@ -131,23 +131,24 @@ def spark_errors(pinned: Pinned | None = None) -> Iterator[None]:
         with quietly():
             yield
     except PySparkException as error:
-        if pinned is not None and error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-            raise _table_not_found(pinned, error) from None
-        raise query_error(error) from None
+        raise _named(query_error(error), pinned) from None
+    except QueryError as error:
+        raise _named(error, pinned) from None
     except Py4JError as error:
         raise statement_error(error) from None
 
 
-def _table_not_found(pinned: Pinned, error: PySparkException) -> NotFoundError:
-    """Spark knows the name and the place, the lake knows what there is."""
-    described = query_error(error)
-    found = re.search(r"`.*`", described.message)
+def _named(error: QueryError, pinned: Pinned | None) -> AnabranchError:
+    """Where a table is missing Spark knows the name and the place, and the lake knows what there is."""
+    if pinned is None or error.code != "TABLE_OR_VIEW_NOT_FOUND":
+        return error
+    found = re.search(r"`.*`", error.message)
     name = found.group().replace("`", "") if found else "?"
     existing = f"existing tables: {', '.join(pinned.table_names) or 'none'}"
     return NotFoundError(
         "TABLE_NOT_FOUND",
         f"there is no table {name!r}",
-        f"{described.detail}; {existing}" if described.detail else existing,
+        f"{error.detail}; {existing}" if error.detail else existing,
         "check the name, or create the table first",
     )
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from anabranch.algebra.expression import Expression
-from anabranch.algebra.relation import Column
+from anabranch.algebra.relation import RESERVED_PREFIX, Column
 from anabranch.errors import QueryError
 from anabranch.spark.quiet import quietly
 from anabranch.spark.quote import quoted
@@ -97,10 +97,16 @@ def query_error(failure: PySparkException, expression: str | None = None) -> Que
     text = _message_of(failure)
     message = re.sub(r"^\[[\w.]+\]\s*", "", text.split("\n")[0])
     message = re.sub(r"\s*(?:SQLSTATE: .*|; line \d+ pos \d+.*|\(line \d+, pos \d+\))$", "", message)
+    message = re.sub(r"\[(`[^\]]*)\]", _without_our_own, message)
     if expression is not None:
         return QueryError(condition, message, f"in {expression}")
     place = re.search(r"line (\d+),? pos (\d+)", text)
     return QueryError(condition, message, f"line {place.group(1)}, position {place.group(2)}" if place else "")
+
+
+def _without_our_own(suggested: re.Match[str]) -> str:
+    """A list of columns that Spark suggests, without those that only we know."""
+    return "[" + ", ".join(each for each in suggested[1].split(", ") if RESERVED_PREFIX not in each) + "]"
 
 
 def _message_of(failure: PySparkException) -> str:

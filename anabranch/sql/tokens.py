@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
@@ -77,6 +78,11 @@ class Source:
             pieces.append(self.text[token.start : token.end])
         return "".join(pieces)
 
+    @cached_property
+    def has_odd_names(self) -> bool:
+        """Whether a name in backquotes is no plain word, such as `count(1)`."""
+        return any(each.kind is Kind.QUOTED and not each.text.isidentifier() for each in self.tokens)
+
     def gap_before(self, index: int) -> bool:
         """Whether white space or a comment stands before the token."""
         return index > 0 and self.tokens[index - 1].end < self.tokens[index].start
@@ -93,7 +99,7 @@ def tokenize(text: str) -> Source:
     try:
         raw = list(_Tokenizer(dialect=Spark()).tokenize(text))
     except TokenError as error:
-        raise QueryError("QUERY_SYNTAX", "the text cannot be split into words", str(error)) from error
+        raise _not_closed(text) from error
     tokens: list[Token] = []
     for each in raw:
         start, end = each.start, each.end + 1
@@ -120,3 +126,21 @@ def _tokens_of(kind: TokenType, value: str, text: str, start: int, end: int) -> 
     if words and words[0].start() == 0:
         return [Token(Kind.WORD, word.group(), start + word.start(), start + word.end()) for word in words]
     return [Token(Kind.SYMBOL, source, start, end)]
+
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?!/\*)[^'"`]""", re.DOTALL)
+
+
+def _not_closed(text: str) -> QueryError:
+    """Where a quote or a comment begins that has no end: what a tokenizer stumbles over."""
+    offset = 0
+    while found := _QUOTED.match(text, offset):
+        offset = found.end()
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return QueryError(
+        "QUERY_SYNTAX",
+        f"what begins at line {line}, column {column} has no end",
+        f"it begins with: {text[offset : offset + 20]!r}",
+        "close the quote or the comment",
+    )
