@@ -45,9 +45,9 @@ from tests.tables import BIGINT, BOOLEAN, STRING, TABLES, plus, random_change, r
 __all__ = ["aggregation", "outer", "plus", "random_change", "random_relation", "random_tables", "tick"]
 
 LITERALS = {
-    BIGINT: ("0", "0", "1", "1", "1", "2", "2", "NULL"),
+    BIGINT: ("0L", "0L", "1L", "1L", "1L", "2L", "2L", "CAST(NULL AS BIGINT)"),
     STRING: ("'x'", "'y'"),
-    BOOLEAN: ("true", "true", "false", "NULL"),
+    BOOLEAN: ("true", "true", "false", "CAST(NULL AS BOOLEAN)"),
 }
 
 
@@ -230,7 +230,7 @@ class _Maker:
         distinct = self.rng.random() < 0.2
         made = aggregation(self.fresh(), function, self.value(columns, BIGINT), BIGINT, distinct, kept)
         if function == "collect_list":
-            call = expression("array_size(collect_list({}))", BIGINT, made.arguments[0])
+            call = expression("CAST(size(collect_list({})) AS BIGINT)", BIGINT, made.arguments[0])
             return replace(made, call=call, distinct=False, filter=None)
         return made
 
@@ -246,7 +246,7 @@ class _Maker:
         keys = [child.column(each).value for each in partition]
         argument = self.value(list(child.columns), BIGINT)
         call, frame, settled = self.rng.choice((
-            ("row_number()", "", True), ("lag({})", "", True), ("lead({}, 1, 0)", "", True), ("ntile(2)", "", True),
+            ("row_number()", "", True), ("lag({})", "", True), ("lead({}, 1, 0L)", "", True), ("ntile(2)", "", True),
             ("sum({})", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", True), ("rank()", "", False),
             ("dense_rank()", "", False), ("sum({})", "", False), ("count({})", "", False), ("max({})", "", False),
         ))  # fmt: skip
@@ -270,7 +270,9 @@ class _Maker:
         columns = list(child.columns)
         call = expression("explode(array({}, {}))", BIGINT, self.value(columns, BIGINT), self.value(columns, BIGINT))
         if self.rng.random() < 0.4:
-            call = expression("explode(array_repeat({}, {}))", BIGINT, *(self.value(columns, BIGINT) for _ in range(2)))
+            call = expression(
+                "explode(array_repeat({}, CAST({} AS INT)))", BIGINT, *(self.value(columns, BIGINT) for _ in range(2))
+            )
         return Generate(child, call, self.rng.random() < 0.3, (Column(self.fresh(), BIGINT),))
 
     def expand(self, depth: int) -> Relation:
@@ -291,12 +293,12 @@ class _Maker:
                 Output(self.fresh(), self.value(list(start.columns), BIGINT)),
             ),
         )
-        level, node = (Column(self.fresh(), BIGINT) for _ in range(2))
-        rounds = Filter(Recursion(name, (level, node)), (expression("{} < 2", BOOLEAN, level.value),))
+        level, node = anchor.columns
+        rounds = Filter(Recursion(name, anchor.columns), (expression("{} < 2", BOOLEAN, level.value),))
         edges = self.renamed(Scan("u", TABLES["u"]))
         joined = Join(rounds, edges, JoinKind.INNER, (equals(node.value, edges.columns[0].value),))
         outputs = (
-            Output(self.fresh(), expression("{} + 1", BIGINT, level.value)),
+            Output(self.fresh(), expression("{} + 1L", BIGINT, level.value)),
             Output(self.fresh(), self.value([edges.columns[1]], BIGINT)),
         )
         return Fixpoint(name, anchor, Project(joined, outputs))

@@ -134,10 +134,10 @@ def _beside_groups(child: Relation, base: Aggregate, keys: list[Key], names: Fre
     calls = {each.name: replace(each, name=_free_name(each.name, child, names)) for each in base.aggregations}
     own = Aggregate(keyed, (), tuple(calls.values()))
     grouped = replace(own, keys=tuple(dict.fromkeys(columns)))
-    copies = {name: Output(names.take("key"), grouped.column(name).value) for name in grouped.keys}
-    apart = Project(grouped, tuple(copies.values()) + passing(each.column for each in own.aggregations))
+    place = {name: Output(_free_name(name, child, names), grouped.column(name).value) for name in grouped.keys}
+    apart = Project(grouped, tuple(place.values()) + passing(each.column for each in own.aggregations))
     matches = [
-        Key(copies[name].column.value, bound_to(child, key.outer), key.null_safe)
+        Key(place[name].column.value, bound_to(child, key.outer), key.null_safe)
         for key, name in zip(keys, columns, strict=True)
     ]
     relation = with_empty_groups(child, apart, tuple(each.condition for each in matches), own, names)
