@@ -34,6 +34,7 @@ from anabranch.store.protocol import Document, DocumentIs, Requirement, TableUnc
 from anabranch.work import NodeWork, TickWork
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from anabranch.store.transaction import Transaction
@@ -53,6 +54,9 @@ class WriteInputs(TickInputs):
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         return self.transaction.read(table) if table in self.transaction.written else super().rows_after(node, table)
 
+    def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
+        return self.transaction.read(table) if table in self.transaction.written else super()._after(node, table)
+
     def change_rows(self, node: StreamTable) -> int:
         written = (table for table in node.inputs if table in self.transaction.written)
         return super().change_rows(node) + sum(self.transaction.change_size(table) for table in written)
@@ -60,7 +64,7 @@ class WriteInputs(TickInputs):
     def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
         """Nothing: a write is small and mostly in memory, its changes are read where they are used."""
 
-    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame:
+    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
         if table not in self.transaction.written:
             return super()._change(node, table, start)
         change = self.transaction.change(table)

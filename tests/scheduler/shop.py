@@ -183,13 +183,13 @@ def outside_reader(folder: str, seconds: float, query: str = TOTALS) -> Iterator
         result.extend(json.loads(process.stdout.readline()))
 
 
-def plain_client(folder: str, snapshot: int | None = None) -> duckdb.DuckDBPyConnection:
+def plain_client(folder: str, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     """DuckDB with the DuckLake extension, nothing of ours."""
     client = duckdb.connect(config={"autoinstall_known_extensions": "false"})
     for name in ("ducklake", "sqlite_scanner"):
         client.execute(f"LOAD '{extension_path(name)}'")
-    at = "" if snapshot is None else f", SNAPSHOT_VERSION {snapshot}"
-    options = f"READ_ONLY, META_BUSY_TIMEOUT 10000, DATA_PATH '{folder}/data/', OVERRIDE_DATA_PATH true{at}"
+    mode = "READ_ONLY, " if read_only else ""
+    options = f"{mode}META_BUSY_TIMEOUT 10000, DATA_PATH '{folder}/data/', OVERRIDE_DATA_PATH true"
     client.execute(f"ATTACH 'ducklake:sqlite:{folder}/catalog.sqlite' AS lake ({options})")
     client.execute("USE lake")
     return client
