@@ -141,9 +141,7 @@ def test_a_table_that_others_read_is_not_dropped(shop: Lake) -> None:
 def test_requests_that_make_no_sense(shop: Lake) -> None:
     cases: dict[str, Callable[[], object]] = {
         "BAD_REFRESH_MODE": lambda: shop.create_stream_table("t", "SELECT * FROM sales", refresh_mode="OFTEN"),
-        "SCHEDULE_NOT_UNDERSTOOD": lambda: shop.create_stream_table(
-            "t", "SELECT * FROM sales", schedule="soon"
-        ),
+        "SCHEDULE_NOT_UNDERSTOOD": lambda: shop.create_stream_table("t", "SELECT * FROM sales", schedule="soon"),
         "BAD_SETTING": lambda: shop.create_stream_table("t", "SELECT * FROM sales", diamond_consistency="maybe"),
         "BAD_TABLE_NAME": lambda: shop.create_stream_table("a.b", "SELECT * FROM sales"),
         "TABLE_EXISTS": lambda: shop.create_stream_table("Sales", "SELECT * FROM sales"),
