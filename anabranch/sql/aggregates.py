@@ -25,11 +25,12 @@ from anabranch.sql.build import (
 from anabranch.sql.context import Context
 from anabranch.sql.functions import GROUPING
 from anabranch.sql.grouping_sets import Expanded, expand, grouping_bit, grouping_expressions, grouping_sets
+from anabranch.sql.query_syntax import Group
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import needs_row_order, settled_aggregate
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Call, Expr, Group, Literal, Name, Star
+from anabranch.sql.syntax import Call, Expr, Literal, Name, Star
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from anabranch.sql.expressions import INTERVAL_UNITS, ExpressionGrammar
-from anabranch.sql.syntax import (
-    Aliased,
-    Call,
-    Expr,
-    Frame,
-    Literal,
-    Nested,
-    NestedKind,
-    Opaque,
-    SortItem,
-    WindowSpec,
-)
+from anabranch.sql.syntax import Aliased, Call, Expr, Frame, Literal, Nested, NestedKind, Opaque, SortItem, WindowSpec
 
 DATE_UNITS = INTERVAL_UNITS | {"DAYOFYEAR"}
 UNIT_FIRST = ("timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from anabranch.errors import QueryError
+from anabranch.sql.from_syntax import Derived, FromItem, InlineTable, Renamed, Table, TableCall
 from anabranch.sql.parse import tables_in
+from anabranch.sql.query_syntax import ValuesBody
 from anabranch.sql.statement_grammar import DefinitionGrammar
 from anabranch.sql.statement_nodes import (
     Assignment,
@@ -18,7 +20,7 @@ from anabranch.sql.statement_nodes import (
     Update,
     UpdateClause,
 )
-from anabranch.sql.syntax import Derived, Expr, FromItem, InlineTable, Name, Renamed, Table, TableCall, ValuesBody
+from anabranch.sql.syntax import Expr, Name
 
 
 class ChangeGrammar(DefinitionGrammar):

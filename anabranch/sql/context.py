@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from anabranch.algebra.expression import Equality, Expression, Part, Ref
 from anabranch.algebra.relation import RESERVED_PREFIX, Column, Output, Project, Relation
 from anabranch.sql.analyzer import Analyzer, TableLookup
+from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import Refusal, refused
 from anabranch.sql.scope import Field, Scope
-from anabranch.sql.syntax import Query
 from anabranch.sql.tokens import Source
 
 

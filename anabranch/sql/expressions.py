@@ -6,6 +6,7 @@ Precedence follows Spark's exactly where it matters to us: what the operands of 
 from __future__ import annotations
 
 from anabranch.sql.cursor import Cursor
+from anabranch.sql.query_syntax import Query
 from anabranch.sql.syntax import (
     Aliased,
     Binary,
@@ -18,7 +19,6 @@ from anabranch.sql.syntax import (
     Not,
     Opaque,
     Paren,
-    Query,
     Row,
     SortItem,
     Star,

@@ -11,19 +11,12 @@ from anabranch.sql import pivot, unpivot
 from anabranch.sql.analyzer import ViewBinding
 from anabranch.sql.build import Builder, unaliased
 from anabranch.sql.context import Context, Rows
-from anabranch.sql.functions import GENERATORS
-from anabranch.sql.generators import generated, lateral_view
-from anabranch.sql.joins import join_rows
-from anabranch.sql.parse import parse_query
-from anabranch.sql.refused import refused
-from anabranch.sql.scope import Field, Scope, requalified
-from anabranch.sql.syntax import (
+from anabranch.sql.from_syntax import (
     Derived,
     FromItem,
     InlineTable,
     JoinItem,
     LateralView,
-    Nested,
     PipeInput,
     Pivot,
     Renamed,
@@ -31,6 +24,14 @@ from anabranch.sql.syntax import (
     TableCall,
     Unpivot,
 )
+from anabranch.sql.functions import GENERATORS
+from anabranch.sql.generators import generated, lateral_view
+from anabranch.sql.joins import join_rows
+from anabranch.sql.parse import parse_query
+from anabranch.sql.query_syntax import Select
+from anabranch.sql.refused import refused
+from anabranch.sql.scope import Field, Scope, requalified
+from anabranch.sql.syntax import Nested
 from anabranch.sql.types import quoted_type
 
 
@@ -151,6 +152,8 @@ def _cast(value: Expression, type: str) -> Expression:
 def _table_call(context: Context, item: TableCall, parent: Scope | None) -> Rows:
     """A table-valued function of constants; a generator that reads the enclosing row."""
     call = item.call
+    if call.function == "identifier":
+        raise refused("SYNTAX_NOT_UNDERSTOOD", "IDENTIFIER(...)")
     if any(isinstance(each, Nested) for each in call.arguments):
         raise refused("TABLE_ARGUMENT", call.function)
     builder = Builder(context, Scope((), parent))
@@ -171,20 +174,37 @@ def _table_call(context: Context, item: TableCall, parent: Scope | None) -> Rows
 def _join(context: Context, item: JoinItem, parent: Scope | None, piped: Rows | None) -> Rows:
     left = from_rows(context, item.left, parent, piped)
     right_item = item.right
-    lateral = isinstance(right_item, Derived | TableCall) and right_item.lateral
-    if not lateral:
+    if not (isinstance(right_item, Derived | TableCall) and right_item.lateral):
         return join_rows(context, item, left, from_rows(context, right_item, parent, piped), parent)
     around = Scope(left.fields, parent)
-    if isinstance(right_item, TableCall) and _plain_generator(item, right_item):
+    if isinstance(right_item, TableCall) and _plain_generator(context, item, right_item):
         builder = Builder(context, around)
-        outer = item.kind == "left"
+        outer = item.kind == "left" and item.on is not None
         return generated(context, left, builder, right_item.call, outer, right_item.alias, right_item.columns)
+    if isinstance(right_item, Derived) and item.kind == "left" and item.on is None and _of_one_row(right_item):
+        item = replace(item, kind="inner")
     right = from_rows(context, right_item, around)
     return join_rows(context, item, left, right, parent, lateral=True)
 
 
-def _plain_generator(item: JoinItem, call: TableCall) -> bool:
-    """`t, LATERAL explode(t.xs)`: no condition, so it is a Generate."""
-    if call.call.function not in GENERATORS or item.using or item.natural:
+def _plain_generator(context: Context, item: JoinItem, call: TableCall) -> bool:
+    """`t, LATERAL explode(t.xs)`: no condition, so it is a Generate.
+
+    Spark drops the rows of a LEFT JOIN without any ON that generate nothing; ON true keeps them.
+    """
+    if (
+        call.call.function not in GENERATORS
+        or item.using
+        or item.natural
+        or item.kind not in ("inner", "cross", "left")
+    ):
         return False
-    return item.on is None and item.kind in ("inner", "cross", "left")
+    return item.on is None or context.source.slice(item.on.start, item.on.end).lower() in ("true", "(true)")
+
+
+def _of_one_row(item: Derived) -> bool:
+    """`LATERAL (SELECT explode(t.xs))`: Spark reads a LEFT JOIN with it, without any ON, as an inner one."""
+    query, body = item.query, item.query.body
+    if not isinstance(body, Select) or query.limit is not None or query.offset is not None:
+        return False
+    return body.source is None and body.where is None and body.group is None and body.having is None

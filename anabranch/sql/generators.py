@@ -9,10 +9,11 @@ from anabranch.algebra.expression import Expression, Outer, Part, Ref
 from anabranch.algebra.relation import Column, Generate
 from anabranch.sql.build import Builder, joined
 from anabranch.sql.context import Context, Rows
+from anabranch.sql.from_syntax import LateralView
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Call, LateralView
+from anabranch.sql.syntax import Call
 from anabranch.sql.types import quoted_type
 
 

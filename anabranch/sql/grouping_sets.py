@@ -15,7 +15,8 @@ from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Column, Expand, Relation
 from anabranch.sql.build import Key
 from anabranch.sql.context import Context
-from anabranch.sql.syntax import Expr, Group, GroupItem, GroupKind
+from anabranch.sql.query_syntax import Group, GroupItem, GroupKind
+from anabranch.sql.syntax import Expr
 from anabranch.sql.types import quoted_type
 
 

@@ -10,14 +10,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.algebra.expression import Expression
-from anabranch.algebra.relation import Column, Distinct, Empty, Output, Project, Relation, SortKey, TopK
+from anabranch.algebra.relation import (
+    Aggregate,
+    Apply,
+    Column,
+    Distinct,
+    Empty,
+    Filter,
+    Join,
+    JoinKind,
+    Output,
+    Project,
+    Relation,
+    SortKey,
+    TopK,
+    Values,
+    Window,
+)
 from anabranch.sql.build import Builder, canonical
 from anabranch.sql.context import Context, Rows
+from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import RefusedError, refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import sort_value
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Expr, Literal, Name, Query, SortItem, WindowSpec
+from anabranch.sql.syntax import Expr, Literal, Name, SortItem, WindowSpec
 from anabranch.sql.types import orderable
 
 TIES = "ORDER BY ... LIMIT: rows tied in the order given are ordered by all output columns"
@@ -70,6 +87,8 @@ def top_rows(
         return Rows(Distinct(projected) if distinct else projected, fields)
     if ordering.limit == 0:
         return Rows(Empty(tuple(each.column for each in fields)), fields)
+    if not ordering.order and has_one_row(relation) and not ordering.offset:
+        return top_rows(context, sorting, relation, outputs, fields, distinct, Ordering(), items)
     if not ordering.order:
         raise refused("LIMIT_WITHOUT_ORDER")
     context.note(TIES)
@@ -89,6 +108,22 @@ def top_rows(
             keys.append((known, item))
     projected = Project(relation, (*outputs, *hidden))
     return _cut(context, projected, fields, keys, ordering)
+
+
+def has_one_row(relation: Relation) -> bool:
+    """Whether there is never more than one row, so that a LIMIT changes nothing."""
+    match relation:
+        case Aggregate():
+            return not relation.keys
+        case Values():
+            return len(relation.rows) <= 1
+        case Filter() | Project() | Distinct() | Window() | Apply():
+            return has_one_row(relation.child)
+        case Join():
+            return has_one_row(relation.left) and (
+                relation.kind in (JoinKind.SEMI, JoinKind.ANTI) or has_one_row(relation.right)
+            )
+    return False
 
 
 def _sort_values(
@@ -119,6 +154,8 @@ def cut_rows(
         return rows
     if ordering.limit == 0:
         return Rows(Empty(rows.relation.columns), rows.fields)
+    if not ordering.order and has_one_row(rows.relation) and not ordering.offset:
+        return rows
     if not ordering.order:
         raise refused("LIMIT_WITHOUT_ORDER")
     context.note(TIES)

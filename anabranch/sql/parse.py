@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
-from anabranch.sql import syntax
+from anabranch.sql.from_syntax import Table
+from anabranch.sql.node import SyntaxNode
 from anabranch.sql.pipes import PipeGrammar
-from anabranch.sql.syntax import Query, Table
+from anabranch.sql.query_syntax import Query
 from anabranch.sql.tokens import Kind, Source, tokenize
 
 
@@ -26,10 +28,10 @@ def nodes(root: object) -> Iterator[object]:
     if isinstance(root, tuple):
         for each in root:
             yield from nodes(each)
-    elif type(root).__module__ == syntax.__name__ and hasattr(root, "__dataclass_fields__"):
+    elif isinstance(root, SyntaxNode):
         yield root
-        for field in root.__dataclass_fields__:
-            yield from nodes(getattr(root, field))
+        for field in fields(root):  # type: ignore[arg-type]
+            yield from nodes(getattr(root, field.name))
 
 
 def tables_in(root: object) -> tuple[Table, ...]:
@@ -48,13 +50,13 @@ def _collect_tables(root: object, ctes: frozenset[str], found: list[Table]) -> N
         if len(root.parts) > 1 or root.parts[0].lower() not in ctes:
             found.append(root)
         return
-    if type(root).__module__ != syntax.__name__ or not hasattr(root, "__dataclass_fields__"):
+    if not isinstance(root, SyntaxNode):
         return
     if isinstance(root, Query):
         for cte in root.ctes:
             own = ctes | {cte.name.lower()} if root.recursive else ctes
             _collect_tables(cte.query, own, found)
             ctes = ctes | {cte.name.lower()}
-    for field in root.__dataclass_fields__:
-        if not (isinstance(root, Query) and field == "ctes"):
-            _collect_tables(getattr(root, field), ctes, found)
+    for field in fields(root):  # type: ignore[arg-type]
+        if not (isinstance(root, Query) and field.name == "ctes"):
+            _collect_tables(getattr(root, field.name), ctes, found)

@@ -10,24 +10,14 @@ from dataclasses import replace
 
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_clause import from_rows
+from anabranch.sql.from_syntax import PipeInput
 from anabranch.sql.ordering import Ordering, cut_rows, ordering_of
+from anabranch.sql.query_syntax import Body, Item, PipeBody, PipeKind, PipeStep, Query, Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Scope, requalified
 from anabranch.sql.select import select_rows
 from anabranch.sql.set_operations import combine
-from anabranch.sql.syntax import (
-    Body,
-    Expr,
-    Item,
-    PipeBody,
-    PipeInput,
-    PipeKind,
-    PipeStep,
-    Query,
-    Select,
-    SortItem,
-    Star,
-)
+from anabranch.sql.syntax import Expr, SortItem, Star
 
 BodyRows = Callable[[Context, Body, Scope | None, Ordering], Rows]
 

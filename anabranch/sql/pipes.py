@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from anabranch.sql.from_syntax import Renamed
 from anabranch.sql.queries import SET_OPERATORS, QueryGrammar
+from anabranch.sql.query_syntax import Body, Group, GroupItem, GroupKind, Item, PipeBody, PipeKind, PipeStep
 from anabranch.sql.relations import JOIN_WORDS
-from anabranch.sql.syntax import Body, Group, GroupItem, GroupKind, Item, PipeBody, PipeKind, PipeStep, Renamed
 
 
 class PipeGrammar(QueryGrammar):

@@ -10,12 +10,13 @@ from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Aggregate, Aggregation, Column
 from anabranch.sql.build import Builder, aggregates_in, below, strip
 from anabranch.sql.context import Context, Rows
+from anabranch.sql.from_syntax import Pivot
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import settled_aggregate
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Expr, Name, Pivot, Row
+from anabranch.sql.syntax import Expr, Name, Row
 from anabranch.sql.types import quoted_type
 
 

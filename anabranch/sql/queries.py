@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from anabranch.sql.relations import RelationGrammar
-from anabranch.sql.syntax import (
+from anabranch.sql.from_syntax import FromItem, LateralView, Table
+from anabranch.sql.query_syntax import (
     Body,
     Cte,
-    Expr,
-    FromItem,
     Group,
     GroupItem,
     GroupKind,
     Item,
-    LateralView,
-    Name,
-    Paren,
     Query,
     QueryBody,
-    Row,
     Select,
     SetBody,
-    SortItem,
-    Star,
-    Table,
     TableBody,
     ValuesBody,
-    WindowSpec,
 )
+from anabranch.sql.relations import RelationGrammar
+from anabranch.sql.syntax import Expr, Name, Paren, Row, SortItem, Star, WindowSpec
 
 UNIONS = ("UNION", "EXCEPT", "MINUS")
 SET_OPERATORS = (*UNIONS, "INTERSECT")

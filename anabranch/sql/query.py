@@ -5,26 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.relation import Output, Project
-from anabranch.sql.build import has_aggregate
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_clause import from_rows, inline_rows
 from anabranch.sql.ordering import Ordering, cut_rows, ordering_of
 from anabranch.sql.pipe_steps import piped_rows
+from anabranch.sql.query_syntax import Body, PipeBody, Query, QueryBody, Select, SetBody, TableBody, ValuesBody
 from anabranch.sql.recursion import is_recursive, recursive_rows
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Scope
 from anabranch.sql.select import select_rows
 from anabranch.sql.set_operations import combine
-from anabranch.sql.syntax import (
-    Body,
-    PipeBody,
-    Query,
-    QueryBody,
-    Select,
-    SetBody,
-    TableBody,
-    ValuesBody,
-)
 
 
 def query_rows(context: Context, query: Query, parent: Scope | None) -> Rows:
@@ -37,24 +27,7 @@ def query_rows(context: Context, query: Query, parent: Scope | None) -> Rows:
             if cte.columns:
                 rows = context.renamed(rows, (), cte.columns)
         context = context.with_cte(cte.name, rows)
-    return exactly(context, body_rows(context, query.body, parent, ordering_of(context, _one_row(query))))
-
-
-def _one_row(query: Query) -> Query:
-    """LIMIT 1 on a result that has one row changes nothing."""
-    body = query.body
-    limit = getattr(query.limit, "value", None)
-    if (
-        isinstance(body, Select)
-        and body.group is None
-        and query.offset is None
-        and isinstance(limit, int)
-        and limit > 0
-    ):
-        global_aggregate = body.having is not None or any(has_aggregate(each.value) for each in body.items)
-        if global_aggregate or body.source is None:
-            return replace(query, limit=None, order=())
-    return query
+    return exactly(context, body_rows(context, query.body, parent, ordering_of(context, query)))
 
 
 def body_rows(context: Context, body: Body, parent: Scope | None, ordering: Ordering) -> Rows:
@@ -81,12 +54,9 @@ def body_rows(context: Context, body: Body, parent: Scope | None, ordering: Orde
 
 def _nested(context: Context, inner: Query, parent: Scope | None, ordering: Ordering) -> Rows:
     """`(SELECT ... ORDER BY x) LIMIT 3` cuts by the order inside."""
-    if ordering.cuts and not ordering.order and inner.order and inner.limit is None and inner.offset is None:
-        merged = replace(inner, order=())
-        rows_context = context
-        for_order = replace(ordering, order=inner.order)
-        if not merged.ctes:
-            return body_rows(rows_context, merged.body, parent, for_order)
+    uncut = inner.limit is None and inner.offset is None and not inner.ctes
+    if ordering.cuts and not ordering.order and inner.order and uncut:
+        return body_rows(context, inner.body, parent, replace(ordering, order=inner.order))
     return cut_rows(context, context.rows_of(inner, parent), ordering)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from anabranch.algebra.relation import Fixpoint, Output, Project, Recursion
 from anabranch.sql.context import Context, Rows
+from anabranch.sql.from_syntax import Table
 from anabranch.sql.parse import nodes
+from anabranch.sql.query_syntax import Body, Cte, Query, SetBody
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.set_operations import combine
-from anabranch.sql.syntax import Body, Cte, Query, SetBody, Table
 
 
 def is_recursive(cte: Cte) -> bool:

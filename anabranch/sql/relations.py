@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from anabranch.sql.calls import CallGrammar
 from anabranch.sql.cursor import NO_ALIAS
-from anabranch.sql.syntax import (
-    Call,
+from anabranch.sql.from_syntax import (
     Derived,
-    Expr,
     FromItem,
     InlineTable,
-    Item,
     JoinItem,
     LateralView,
-    Name,
-    Opaque,
-    Paren,
     PipeInput,
     Pivot,
     Renamed,
-    Row,
     Table,
     TableCall,
     Unpivot,
 )
+from anabranch.sql.query_syntax import Item
+from anabranch.sql.syntax import Call, Expr, Name, Opaque, Paren, Row
 from anabranch.sql.tokens import Kind
 
 AFTER_TABLE = (

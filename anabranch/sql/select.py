@@ -14,12 +14,14 @@ from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_clause import from_rows
 from anabranch.sql.functions import GENERATORS
 from anabranch.sql.generators import generated
+from anabranch.sql.naming import spark_name
 from anabranch.sql.ordering import Ordering, top_rows
+from anabranch.sql.query_syntax import Item, Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Call, Expr, Item, Name, Select, Star
+from anabranch.sql.syntax import Call, Expr, Name, Star
 from anabranch.sql.types import shape_of
 from anabranch.sql.windows import window_rows
 
@@ -81,17 +83,17 @@ def planned_items(builder: Builder, items: Sequence[Item]) -> list[Planned]:
         if isinstance(item.value, Star):
             planned.extend(_star(builder, item.value))
         else:
-            name = item.names[0] if len(item.names) == 1 else default_name(item.value)
+            name = item.names[0] if len(item.names) == 1 else default_name(builder, item.value)
             planned.append(Planned(name, item.value, item.names))
     return planned
 
 
-def default_name(node: Expr) -> str:
-    """Close to what Spark calls a column without an alias; exact for columns and fields."""
+def default_name(builder: Builder, node: Expr) -> str:
+    """What Spark calls a column without an alias. Only a name in backquotes can ask for a computed column's."""
     node = strip(node)
     if isinstance(node, Name):
         return node.parts[-1]
-    return ""
+    return spark_name(builder, node) if builder.context.source.has_odd_names else ""
 
 
 def _star(builder: Builder, star: Star) -> list[Planned]:

@@ -69,12 +69,13 @@ def row_value(columns: Sequence[Column]) -> Expression:
 def _by_row(builder: Builder, call: Call, columns: Sequence[Column]) -> Expression:
     value = builder.draft(call.arguments[0])
     row = row_value(columns)
-    if _ignores_nulls(builder, call):
+    if ignores_nulls(builder, call):
         row = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, row)
     return _filtered(builder, call, expression(f"{FIRST_OR_LAST[call.function]}({{}}, {{}})", "", value, row))
 
 
-def _ignores_nulls(builder: Builder, call: Call) -> bool:
+def ignores_nulls(builder: Builder, call: Call) -> bool:
+    """`first(x) IGNORE NULLS`, also written `first(x, true)`."""
     if call.ignore_nulls:
         return True
     second = call.arguments[1:2]

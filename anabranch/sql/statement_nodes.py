@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anabranch.sql.syntax import Table
+from anabranch.sql.from_syntax import Table
 from anabranch.sql.tokens import Source
 
 QualifiedName = tuple[str, ...]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from anabranch.errors import QueryError
 from anabranch.sql.change_grammar import ChangeGrammar
 from anabranch.sql.expressions import QUERY_STARTS
+from anabranch.sql.from_syntax import Table
 from anabranch.sql.statement_grammar import at_end
 from anabranch.sql.statement_nodes import Fragment, OtherStatement, SelectStatement, Statement
-from anabranch.sql.syntax import Table
 from anabranch.sql.tokens import Kind, tokenize
 
 

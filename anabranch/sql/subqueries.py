@@ -12,8 +12,9 @@ from dataclasses import replace
 from anabranch.algebra.expression import negated
 from anabranch.algebra.relation import Apply, ApplyKind, Column, Relation
 from anabranch.sql.build import Builder, nested_in
+from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import refused
-from anabranch.sql.syntax import Expr, Nested, NestedKind, Query
+from anabranch.sql.syntax import Expr, Nested, NestedKind
 
 KINDS = {
     NestedKind.SCALAR: ApplyKind.SCALAR,

@@ -1,29 +1,14 @@
-"""The shape of a query as Spark's grammar reads it. `start` and `end` count tokens of the source, end exclusive.
-
-Nodes compare by identity: two equal texts at two places are two nodes.
-"""
+"""The shape of an expression as Spark's grammar reads it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar, dataclass_transform
+from typing import TYPE_CHECKING
 
-T = TypeVar("T")
+from anabranch.sql.node import Node, SyntaxNode, node
 
-
-@dataclass_transform(frozen_default=True, eq_default=False)
-def _node(shape: type[T]) -> type[T]:
-    return dataclass(frozen=True, eq=False)(shape)
-
-
-@_node
-class Node:
-    start: int
-    end: int
-
-
-# ---- expressions
+if TYPE_CHECKING:
+    from anabranch.sql.query_syntax import Query
 
 
 class Expr(Node):
@@ -34,14 +19,14 @@ class Expr(Node):
         return ()
 
 
-@_node
+@node
 class Name(Expr):
     """A column reference `a.b.c`, not yet resolved."""
 
     parts: tuple[str, ...]
 
 
-@_node
+@node
 class Star(Expr):
     """`*`, `t.*`, `* EXCEPT (a, b.c)`."""
 
@@ -49,22 +34,22 @@ class Star(Expr):
     excluded: tuple[tuple[str, ...], ...] = ()
 
 
-@_node
+@node
 class Literal(Expr):
     """A literal; `value` is an int for an integer literal, a str for a string, else None."""
 
     value: int | str | None = None
 
 
-@_node
-class SortItem:
+@node
+class SortItem(SyntaxNode):
     value: Expr
     descending: bool
     nulls_first: bool
 
 
-@_node
-class Frame:
+@node
+class Frame(SyntaxNode):
     """ROWS or RANGE; the bounds are expressions or words, kept as token ranges."""
 
     rows: bool
@@ -73,8 +58,8 @@ class Frame:
     values: tuple[Expr, ...] = ()
 
 
-@_node
-class WindowSpec:
+@node
+class WindowSpec(SyntaxNode):
     """An OVER clause: a name alone, or partition, order and frame."""
 
     name: str | None = None
@@ -83,7 +68,7 @@ class WindowSpec:
     frame: Frame | None = None
 
 
-@_node
+@node
 class Call(Expr):
     """A function call. `closed` is the token after the arguments' closing parenthesis, `head` the one before OVER."""
 
@@ -114,7 +99,7 @@ class Call(Expr):
         )
 
 
-@_node
+@node
 class Lambda(Expr):
     """`(x, y) -> body`; the parameters are no columns."""
 
@@ -126,7 +111,7 @@ class Lambda(Expr):
         return (self.body,)
 
 
-@_node
+@node
 class Aliased(Expr):
     """`value AS name` inside struct(...), or a named argument `name => value`."""
 
@@ -145,7 +130,7 @@ class NestedKind(Enum):
     TABLE = "table"
 
 
-@_node
+@node
 class Nested(Expr):
     """A subquery in an expression. For IN, `probe` is what is looked up and `negated` says NOT IN."""
 
@@ -159,7 +144,7 @@ class Nested(Expr):
         return self.probe
 
 
-@_node
+@node
 class Binary(Expr):
     """AND, OR, `=` and `<=>`: the operators whose sides the engine looks at. `==` is stored as `=`."""
 
@@ -172,7 +157,7 @@ class Binary(Expr):
         return (self.left, self.right)
 
 
-@_node
+@node
 class Not(Expr):
     operand: Expr
 
@@ -181,7 +166,7 @@ class Not(Expr):
         return (self.operand,)
 
 
-@_node
+@node
 class Paren(Expr):
     """`(inner)`."""
 
@@ -192,7 +177,7 @@ class Paren(Expr):
         return (self.inner,)
 
 
-@_node
+@node
 class Row(Expr):
     """`(a, b)`."""
 
@@ -203,7 +188,7 @@ class Row(Expr):
         return self.items
 
 
-@_node
+@node
 class Opaque(Expr):
     """Any other expression: its text, and the parts of it that may hold columns."""
 
@@ -212,258 +197,3 @@ class Opaque(Expr):
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.parts
-
-
-# ---- queries
-
-
-@_node
-class Item:
-    """One item of a SELECT list; several names for a generator with several columns."""
-
-    value: Expr
-    names: tuple[str, ...] = ()
-
-
-@_node
-class Query(Node):
-    """WITH ... body ORDER BY ... LIMIT ... OFFSET."""
-
-    body: Body
-    ctes: tuple[Cte, ...] = ()
-    recursive: bool = False
-    order: tuple[SortItem, ...] = ()
-    sorted_within: bool = False
-    windows: tuple[tuple[str, WindowSpec], ...] = ()
-    limit: Expr | None = None
-    offset: Expr | None = None
-
-
-@_node
-class Cte:
-    name: str
-    columns: tuple[str, ...]
-    query: Query
-
-
-class Body(Node):
-    """What stands between WITH and ORDER BY."""
-
-
-class GroupKind(Enum):
-    PLAIN = "plain"
-    ROLLUP = "rollup"
-    CUBE = "cube"
-    SETS = "grouping sets"
-
-
-@_node
-class GroupItem:
-    """One element of GROUP BY. PLAIN has one set with one expression; the others hold their sets or elements."""
-
-    kind: GroupKind
-    sets: tuple[tuple[Expr, ...], ...] = ()
-    nested: tuple[GroupItem, ...] = ()
-
-
-@_node
-class Group:
-    """GROUP BY. `everything` is GROUP BY ALL; `suffix` is the old `a, b WITH ROLLUP` and `a, b GROUPING SETS (...)`."""
-
-    items: tuple[GroupItem, ...]
-    everything: bool = False
-    suffix: GroupItem | None = None
-
-
-@_node
-class Select(Body):
-    items: tuple[Item, ...]
-    distinct: bool = False
-    source: FromItem | None = None
-    where: Expr | None = None
-    group: Group | None = None
-    having: Expr | None = None
-    qualify: Expr | None = None
-    windows: tuple[tuple[str, WindowSpec], ...] = ()
-
-
-@_node
-class SetBody(Body):
-    operator: str
-    all: bool
-    by_name: bool
-    left: Body
-    right: Body
-
-
-@_node
-class TableBody(Body):
-    """`TABLE t`."""
-
-    table: Table
-
-
-@_node
-class ValuesBody(Body):
-    values: InlineTable
-
-
-@_node
-class QueryBody(Body):
-    """A query in parentheses."""
-
-    query: Query
-
-
-@_node
-class PipeBody(Body):
-    """`source |> step |> step`."""
-
-    source: Body
-    steps: tuple[PipeStep, ...]
-
-
-class PipeKind(Enum):
-    SELECT = "SELECT"
-    EXTEND = "EXTEND"
-    SET = "SET"
-    DROP = "DROP"
-    AS = "AS"
-    WHERE = "WHERE"
-    AGGREGATE = "AGGREGATE"
-    ORDER = "ORDER BY"
-    LIMIT = "LIMIT"
-    RELATION = "JOIN"
-    UNION = "UNION"
-
-
-@_node
-class PipeStep(Node):
-    """One pipe operator; which fields it uses depends on its kind."""
-
-    kind: PipeKind
-    items: tuple[Item, ...] = ()
-    names: tuple[str, ...] = ()
-    condition: Expr | None = None
-    group: Group | None = None
-    group_names: tuple[tuple[str, ...], ...] = ()
-    windows: tuple[tuple[str, WindowSpec], ...] = ()
-    distinct: bool = False
-    order: tuple[SortItem, ...] = ()
-    sorted_within: bool = False
-    limit: Expr | None = None
-    offset: Expr | None = None
-    relation: FromItem | None = None
-    operator: str = ""
-    all: bool = False
-    by_name: bool = False
-    right: Body | None = None
-
-
-# ---- FROM
-
-
-class FromItem(Node):
-    """Something that has rows."""
-
-
-@_node
-class PipeInput(FromItem):
-    """The rows before a pipe step."""
-
-
-@_node
-class Table(FromItem):
-    parts: tuple[str, ...]
-    alias: str | None = None
-    columns: tuple[str, ...] = ()
-    sampled: bool = False
-    versioned: bool = False
-    name_end: int = 0
-
-
-@_node
-class Derived(FromItem):
-    query: Query
-    alias: str | None = None
-    columns: tuple[str, ...] = ()
-    sampled: bool = False
-    lateral: bool = False
-
-
-@_node
-class Renamed(FromItem):
-    """`(a JOIN b ...) AS t`."""
-
-    child: FromItem
-    alias: str | None = None
-    columns: tuple[str, ...] = ()
-    sampled: bool = False
-
-
-@_node
-class InlineTable(FromItem):
-    """VALUES; `rows_end` is the token after the last row."""
-
-    rows: tuple[tuple[Expr, ...], ...]
-    rows_end: int
-    alias: str | None = None
-    columns: tuple[str, ...] = ()
-
-
-@_node
-class TableCall(FromItem):
-    call: Call
-    alias: str | None = None
-    columns: tuple[str, ...] = ()
-    lateral: bool = False
-
-
-@_node
-class JoinItem(FromItem):
-    """`kind` is inner, cross, left, right, full, semi or anti."""
-
-    kind: str
-    left: FromItem
-    right: FromItem
-    natural: bool = False
-    using: tuple[str, ...] = ()
-    on: Expr | None = None
-
-
-@_node
-class LateralView(FromItem):
-    child: FromItem | None
-    call: Call
-    outer: bool
-    alias: str | None
-    columns: tuple[str, ...] = ()
-
-
-@_node
-class Pivot(FromItem):
-    """`clause` is the token PIVOT stands at."""
-
-    child: FromItem
-    clause: int
-    aggregates: tuple[Item, ...]
-    columns: tuple[Expr, ...]
-    values: tuple[Item, ...]
-
-
-@_node
-class Unpivot(FromItem):
-    """`value_columns FOR name_column IN (sources)`: each source is a tuple of expressions and an optional alias.
-
-    `clause` and `clause_end` are the tokens of the clause without its own alias.
-    """
-
-    child: FromItem
-    clause: int
-    clause_end: int
-    include_nulls: bool
-    value_columns: tuple[str, ...]
-    name_column: str
-    sources: tuple[tuple[tuple[Expr, ...], str | None], ...]
-    alias: str | None = None
-    columns: tuple[str, ...] = ()

@@ -17,9 +17,10 @@ from anabranch.sql.aggregates import key_name
 from anabranch.sql.build import Builder, below, canonical
 from anabranch.sql.context import Context
 from anabranch.sql.grouping_sets import grouping_sets
+from anabranch.sql.query_syntax import Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
-from anabranch.sql.syntax import Call, Expr, Literal, Select
+from anabranch.sql.syntax import Call, Expr, Literal
 
 FUNCTIONS = ("window", "session_window")
 MICROSECONDS = {

@@ -58,6 +58,7 @@ _STRINGS = {
     TokenType.UNICODE_STRING,
     TokenType.HEREDOC_STRING,
 }
+_QUOTES = "'\""
 _WORD = re.compile(r"\w[\w]*", re.UNICODE)
 
 
@@ -118,7 +119,7 @@ def _tokens_of(kind: TokenType, value: str, text: str, start: int, end: int) -> 
     source = text[start:end]
     if kind is TokenType.IDENTIFIER:
         return [Token(Kind.QUOTED, value, start, end)]
-    if kind in _STRINGS:
+    if kind in _STRINGS and source[-1] in _QUOTES:
         return [Token(Kind.STRING, value, start, end)]
     if kind is TokenType.NUMBER:
         return [Token(Kind.NUMBER, source, start, end)]

@@ -13,9 +13,9 @@ from anabranch.algebra.expression import Expression, Part, expression
 from anabranch.algebra.relation import Column, Output, Relation, Window
 from anabranch.sql.aggregates import key_name
 from anabranch.sql.build import Builder, Key, canonical, joined, windows_in
-from anabranch.sql.functions import APPROXIMATE, COLLECTING, FIRST_OR_LAST, JOINING, NEEDS_TOTAL_ORDER
+from anabranch.sql.functions import APPROXIMATE, FIRST_OR_LAST, JOINING, NEEDS_TOTAL_ORDER
 from anabranch.sql.refused import refused
-from anabranch.sql.settle import direction, sort_value
+from anabranch.sql.settle import direction, ignores_nulls, sort_value
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, WindowSpec
 
@@ -117,7 +117,7 @@ def _with_places(
 
 def _picks_from_peers(planned: _Planned) -> bool:
     rows = planned.spec.frame is not None and planned.spec.frame.rows
-    picking = planned.call.function in FIRST_OR_LAST or planned.call.function in ("nth_value", *COLLECTING, *JOINING)
+    picking = planned.call.function in (*FIRST_OR_LAST, "nth_value", "collect_list", "array_agg", *JOINING)
     return picking and not rows
 
 
@@ -174,27 +174,21 @@ def _placed(builder: Builder, call: Call, place: Column, over: list[Part]) -> Ex
     value = builder.draft(call.arguments[0])
     by = place.value
     if call.function in FIRST_OR_LAST:
-        if _ignores_nulls(builder, call):
+        if ignores_nulls(builder, call):
             by = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, by)
         picked = expression(f"{FIRST_OR_LAST[call.function]}({{}}, {{}})", "", value, by)
         return Expression(joined([*picked.parts, *_filter(builder, call), *over]), "")
     if call.function == "nth_value":
         raise refused("EXPRESSION_NOT_UNDERSTOOD", "nth_value over a RANGE frame")
-    if call.function == "collect_set":
-        head = builder.span(call, call.start, call.head)
-        return expression("sort_array({})", "", Expression(joined([*head, *over]), ""))
-    if call.function in JOINING:
-        raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{call.function} as a window function")
+    if call.within:
+        raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{call.function} WITHIN GROUP as a window function")
     pair = expression("CASE WHEN {} IS NOT NULL THEN struct({} AS p, {} AS v) END", "", value, by, value)
     collected = Expression(joined(["collect_list(", *pair.parts, ")", *_filter(builder, call), *over]), "")
-    return expression("transform(sort_array({}), x -> x.v)", "", collected)
-
-
-def _ignores_nulls(builder: Builder, call: Call) -> bool:
-    if call.ignore_nulls:
-        return True
-    second = call.arguments[1:2]
-    return bool(second) and builder.context.source.slice(second[0].start, second[0].end).lower() == "true"
+    elements = expression("transform(sort_array({}), x -> x.v)", "", collected)
+    if call.function not in JOINING:
+        return elements
+    separator = builder.draft(call.arguments[1]) if len(call.arguments) > 1 else Expression(("''",), "string")
+    return expression("CASE WHEN size({}) > 0 THEN array_join({}, {}) END", "", elements, elements, separator)
 
 
 def _filter(builder: Builder, call: Call) -> list[Part]:

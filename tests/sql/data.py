@@ -60,7 +60,7 @@ def _rows(chance: random.Random) -> dict[str, list[str]]:
     def times(count: int, *makers: tuple[str, ...]) -> list[str]:
         return [row(*(pick(*options) for options in makers)) for _ in range(count)]
 
-    minutes = tuple(f"TIMESTAMP'2020-01-01 00:{m:02d}:00'" for m in (0, 3, 5, 9, 14, 30, 31)) + ("NULL",)
+    minutes = (*(f"TIMESTAMP'2020-01-01 00:{m:02d}:00'" for m in (0, 3, 5, 9, 14, 30, 31)), "NULL")
     days = ("DATE'2020-01-01'", "DATE'2020-02-01'", "DATE'2021-01-01'", "NULL")
     arrays = ("array(1, 2)", "array()", "NULL", "array(3, NULL)", "array(2, 2)")
     maps = ("map('a', 1)", "map('b', 2, 'c', 3)", "map()", "NULL")

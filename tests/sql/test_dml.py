@@ -181,11 +181,9 @@ def test_merge_counts_rows_hit_twice(spark: SparkSession, schema_of: Any) -> Non
 )
 def test_refused_changes(schema_of: Any, text: str, code: str) -> None:
     statement = parse_statement(text)
+    build: Any = insert_query if isinstance(statement, nodes.Insert) else update_query
     with pytest.raises(QueryError) as raised:
-        if isinstance(statement, nodes.Insert):
-            insert_query(statement, TARGET, VIEWS.get, schema_of)
-        elif isinstance(statement, nodes.Update):
-            update_query(statement, TARGET, VIEWS.get, schema_of)
+        build(statement, TARGET, VIEWS.get, schema_of)
     assert raised.value.code == code
 
 

@@ -1,0 +1,28 @@
+SELECT a, row_number() OVER (PARTITION BY a ORDER BY b, c, d, ts, dt) AS r FROM t;
+SELECT a, rank() OVER (ORDER BY a) AS r, dense_rank() OVER (ORDER BY a) AS d, percent_rank() OVER (ORDER BY a) AS p, cume_dist() OVER (ORDER BY a) AS c FROM t;
+SELECT a, sum(c) OVER (PARTITION BY a) AS s, count(*) OVER () AS n FROM t;
+SELECT a, sum(c) OVER (PARTITION BY a ORDER BY b) AS s, avg(d) OVER (ORDER BY a RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS v FROM t;
+SELECT id, salary, lag(salary) OVER (ORDER BY id) AS l, lead(salary, 2, 0) OVER (ORDER BY id) AS n FROM emp;
+SELECT id, sum(salary) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM emp;
+SELECT id, sum(salary) OVER w AS s, max(salary) OVER w AS m FROM emp WINDOW w AS (PARTITION BY dept ORDER BY id);
+SELECT id, ntile(2) OVER (ORDER BY id) AS n, first_value(name) OVER (PARTITION BY dept ORDER BY id) AS f, last_value(name) OVER (PARTITION BY dept ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS l, nth_value(name, 2) OVER (PARTITION BY dept ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n2 FROM emp;
+SELECT id, first_value(salary) IGNORE NULLS OVER (ORDER BY id DESC) AS f FROM emp;
+SELECT id, lag(salary, 1) IGNORE NULLS OVER (ORDER BY id) AS f FROM emp;
+SELECT dept, sum(salary) AS s, rank() OVER (ORDER BY sum(salary) DESC) AS r FROM emp GROUP BY dept;
+SELECT dept, sum(sum(salary)) OVER () AS total, sum(salary) / sum(sum(salary)) OVER () AS share FROM emp GROUP BY dept;
+SELECT a, b, row_number() OVER (PARTITION BY upper(b) ORDER BY a + 1 DESC, b, c, d, ts, dt) AS r FROM t;
+SELECT id, name FROM emp QUALIFY row_number() OVER (PARTITION BY dept ORDER BY salary DESC, id) = 1;
+SELECT id, rank() OVER (PARTITION BY dept ORDER BY salary DESC) AS r FROM emp QUALIFY r <= 1;
+SELECT * FROM (SELECT id, dept, row_number() OVER (PARTITION BY dept ORDER BY salary DESC, id) AS r FROM emp) WHERE r = 1;
+SELECT id, salary - avg(salary) OVER (PARTITION BY dept) AS diff, salary > max(salary) OVER () * 0.9 AS top FROM emp;
+SELECT id, sum(salary) OVER (PARTITION BY dept) AS s, sum(salary) OVER (PARTITION BY dept) + 1 AS s1, sum(salary) OVER () AS z FROM emp;
+SELECT id, count(*) FILTER (WHERE salary > 90) OVER (PARTITION BY dept) AS n FROM emp;
+SELECT id, sum((SELECT max(e) FROM u) + id) OVER (ORDER BY id) AS s FROM emp;
+SELECT dt, count(*) OVER (ORDER BY dt RANGE BETWEEN INTERVAL 31 DAYS PRECEDING AND CURRENT ROW) AS n FROM t;
+SELECT id, r FROM (SELECT id, dense_rank() OVER (ORDER BY salary DESC NULLS LAST) AS r FROM emp) ORDER BY r, id LIMIT 3;
+SELECT DISTINCT dept, max(salary) OVER (PARTITION BY dept) AS m FROM emp;
+SELECT id, sort_array(collect_set(salary) OVER (PARTITION BY dept)) AS xs FROM emp;
+SELECT id, collect_list(salary) OVER (PARTITION BY dept ORDER BY id) AS xs, listagg(name, '-') OVER (PARTITION BY dept ORDER BY id) AS ns FROM emp;
+SELECT id, sum(salary) OVER (PARTITION BY dept ORDER BY id DESC) AS s FROM emp ORDER BY s + 1, id LIMIT 3;
+SELECT id, max_by(name, id) OVER (PARTITION BY dept) AS m FROM emp;
+SELECT a AS k, sum(c) AS s, lag(sum(c)) OVER (ORDER BY a) AS p FROM t GROUP BY a
