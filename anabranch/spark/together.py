@@ -36,7 +36,10 @@ def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
             for other, each in enumerate(types)
         ]
         tagged.append(frame.select(functions.lit(number).alias(_TAG), *values))
-    return apart(reduce(lambda one, two: one.unionAll(two), tagged).toArrow(), len(frames))
+    together = reduce(lambda one, two: one.unionAll(two), tagged)
+    # Every task carries the whole plan, so few tasks that each do many branches beat a task for each branch.
+    tasks = int(frames[0].sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    return apart(together.coalesce(tasks).toArrow(), len(frames))
 
 
 def nullable(schema: StructType) -> StructType:
