@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from anabranch.clock import zone_documents, zone_requirements
+from anabranch.define import defined_by, view_of
 from anabranch.definitions import CONDITION, NODE, RefreshMode, StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import StateError
 from anabranch.immediate import check_definition, list_of, unchanged_sources
-from anabranch.manage import announcements, check_mode, defined_by, read_mode, view_of
+from anabranch.manage import announcements, check_mode, read_mode
 from anabranch.observe.report import Report
 from anabranch.pinned import Pinned
 from anabranch.refresh import Tick, planned_again
@@ -24,6 +25,7 @@ from anabranch.schedule.schedules import parse_schedule
 from anabranch.settings import check
 from anabranch.situation import graph_state, node_state, pin_of
 from anabranch.store.protocol import MAIN, Commit, DocumentIs, DropTable, DropView, Requirement, TableName
+from anabranch.store.types import check_columns
 
 UNCHANGED: Final = object()
 """Stands for "leave it as it is" where None means something."""
@@ -88,6 +90,7 @@ def _redefine(engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable
     pin = pin_of(engine, pinned, now)
     program = engine.compile(query, pinned, clock=pin.clock)
     check_mode(old.name, new.refresh_mode, program)
+    check_columns(program.columns)
     new = defined_by(engine, pinned, replace(new, query=query, generation=old.generation + 1), program)
     planned = pinned.with_definition(new)
     altered = node_state(engine, planned, new)

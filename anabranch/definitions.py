@@ -154,5 +154,14 @@ class Condition:
         )
 
 
+def why_redefined(old: StreamTable, new: StreamTable) -> str:
+    """The reason code of a definition that takes another one's place."""
+    if old.query == new.query and old.inputs != new.inputs:
+        return "SOURCE_REPLACED"
+    if old.query == new.query and (old.fields_read != new.fields_read or old.columns != new.columns):
+        return "SOURCE_SCHEMA_CHANGED"
+    return "QUERY_CHANGED"
+
+
 def _columns(raw: list[dict[str, str]]) -> tuple[Column, ...]:
     return tuple(Column(each["name"], each["type"]) for each in raw)

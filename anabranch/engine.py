@@ -42,6 +42,9 @@ DEFINED_UNDER = (
 )
 """Settings of Spark that change what a query means: kept with each definition, and in force at each refresh."""
 
+_MadeFor = tuple[str | None, tuple[tuple[Column, ...], ...]]
+"""What a program depends on besides its definition: the clock it reads, and the columns of its inputs."""
+
 
 @dataclass
 class Engine:
@@ -56,7 +59,7 @@ class Engine:
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
-    _programs: dict[tuple[str, int], tuple[str | None, Program]] = field(default_factory=dict)
+    _programs: dict[tuple[str, int], tuple[_MadeFor, Program]] = field(default_factory=dict)
     _as_it_was: dict[str, str] | None = None
     _local: threading.local = field(default_factory=threading.local)
 
@@ -109,14 +112,18 @@ class Engine:
         return compile_query(query, names, _LakeAnalyzer(self.session, names), at)
 
     def program(self, node: StreamTable, pinned: Pinned, clock: str | None = None) -> Program:
-        """A stream table's program, compiled once per definition and process, and per day if it reads the date."""
+        """A stream table's program, compiled once per definition and process, while its inputs keep their columns.
+
+        One that reads the date is compiled once a day.
+        """
         reached = pinned.frontiers[node.id].clock if node.id in pinned.frontiers else None
         at = (clock or node.clock_at(reached)) if node.clock == "DATE" else None
         key = (node.id, node.generation)
+        made_for = at, tuple(pinned.columns(table) for table in node.inputs)
         known = self._programs.get(key)
-        if known is None or known[0] != at:
+        if known is None or known[0] != made_for:
             self.under(node.session)
-            known = self._programs[key] = (at, self.compile(node.query, pinned, node.views, at))
+            known = self._programs[key] = (made_for, self.compile(node.query, pinned, node.views, at))
         return known[1]
 
     @property

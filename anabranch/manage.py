@@ -10,7 +10,8 @@ from datetime import datetime
 from anabranch.algebra.relation import RESERVED_PREFIX
 from anabranch.clock import zone_documents, zone_requirements
 from anabranch.compile import Program
-from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, StoredPart, StreamTable
+from anabranch.define import defined_by, view_of
+from anabranch.definitions import CONDITION, FRONTIER, NODE, RefreshMode, StreamTable
 from anabranch.engine import Engine
 from anabranch.errors import QueryError, SettingError, StateError
 from anabranch.graph.diamonds import announcement, find_group
@@ -24,9 +25,7 @@ from anabranch.settings import check
 from anabranch.situation import graph_state, node_state, pin_of
 from anabranch.store.protocol import (
     MAIN,
-    STATE,
     Commit,
-    CreateView,
     Document,
     DocumentIs,
     DropTable,
@@ -35,6 +34,7 @@ from anabranch.store.protocol import (
     Version,
 )
 from anabranch.store.protocol import Action as StoreAction
+from anabranch.store.types import check_columns
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
     pin = pin_of(engine, pinned, now)
     program = engine.compile(request.query, pinned, clock=pin.clock)
     check_mode(request.name, read_mode(request.refresh_mode), program)
+    check_columns(program.columns)
     node = _definition(engine, pinned, request, program, now)
     planned = pinned.with_definition(node)
     check_definition(planned, node)
@@ -119,12 +120,6 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
         notices=(*program.notes, *announcements(planned, node)),
     )
     return tick.perform()
-
-
-def view_of(node: StreamTable) -> CreateView:
-    """What a stream table's readers see, for every client of the lake."""
-    shown = node.shown
-    return CreateView(TableName(MAIN, node.name), TableName(STATE, shown.table), shown.visible, shown.flag)
 
 
 def _drop(engine: Engine, name: str, cascade: bool) -> None:
@@ -171,45 +166,6 @@ def _definition(engine: Engine, pinned: Pinned, request: Request, program: Progr
         diamond_schedule_policy=request.diamond_schedule_policy,
     )
     return defined_by(engine, pinned, bare, program)
-
-
-def defined_by(engine: Engine, pinned: Pinned, node: StreamTable, program: Program) -> StreamTable:
-    """The definition with all that its compiled query says, under the settings of now."""
-    return replace(
-        node,
-        inputs=tuple(sorted(program.tables)),
-        columns=program.columns,
-        parts=_stored_parts(node, program),
-        session=engine.definition_settings,
-        input_names={table: pinned.name_of(table) for table in program.tables},
-        fields_read=_fields_read(pinned, program),
-        clock=program.clock,
-        views=dict(program.views),
-    )
-
-
-def _stored_parts(node: StreamTable, program: Program) -> tuple[StoredPart, ...]:
-    return tuple(
-        StoredPart(
-            part.name,
-            "_".join(filter(None, (node.name, node.id[:8], str(node.generation), part.name))),
-            part.columns,
-            part.visible,
-            part.flag,
-        )
-        for part in program.parts
-    )
-
-
-def _fields_read(pinned: Pinned, program: Program) -> dict[str, dict[str, int]]:
-    """The columns of sources that the query reads, by field id."""
-    read: dict[str, dict[str, int]] = {}
-    for table, names in program.columns_read.items():
-        if table in pinned.sources:
-            info = pinned.sources[table]
-            fields = dict(zip((each.name for each in info.columns), info.field_ids, strict=True))
-            read[table] = {name: fields[name] for name in sorted(names)}
-    return read
 
 
 def _check_request(request: Request) -> None:

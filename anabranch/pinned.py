@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -126,6 +126,12 @@ class Pinned:
     def columns(self, table: str) -> tuple[Column, ...]:
         """The visible columns of a source or stream table."""
         return self.nodes[table].columns if table in self.nodes else self.sources[table].columns
+
+    def fields(self, table: str, names: Iterable[str]) -> dict[str, int | None]:
+        """The field ids of a source's columns, None where there is no column of that name."""
+        info = self.sources[table]
+        known = {each.name.lower(): field for each, field in zip(info.columns, info.field_ids, strict=True)}
+        return {name: known.get(name.lower()) for name in names}
 
     def part(self, stored_name: str) -> TableInfo:
         """The stored table of a part."""

@@ -19,15 +19,16 @@ from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, RefreshM
 from anabranch.engine import Engine
 from anabranch.errors import AnabranchError, ConflictError, RefreshError, StateError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
+from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
 from anabranch.observe.record import history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
+from anabranch.rebuild import node_replaced, plan_tick
 from anabranch.schedule import decide as decisions
 from anabranch.schedule.backoff import backoff_seconds
-from anabranch.schedule.decide import Decision, after_failures, decide
+from anabranch.schedule.decide import Decision, after_failures
 from anabranch.schedule.state import GraphState
-from anabranch.situation import graph_state, pin_of
 from anabranch.spark.jobs import count_jobs
 from anabranch.store.protocol import Action as StoreAction
 from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, Version
@@ -69,9 +70,18 @@ def planned_again(engine: Engine, attempt: Callable[[datetime], T]) -> T:
 
 def _one_tick(engine: Engine, requested: Callable[[Pinned], frozenset[str] | None], now: datetime) -> Report:
     pinned = engine.pin()
-    state = graph_state(engine, pinned)
-    decided = decide(state, pin_of(engine, pinned, now), now, requested(pinned))
-    return Tick(engine, pinned, state, decided, now).perform()
+    plan = plan_tick(engine, pinned, requested, now)
+    tick = Tick(
+        engine,
+        plan.pinned,
+        plan.state,
+        plan.decided,
+        now,
+        replaced=plan.replaced,
+        existing=dict(pinned.documents),
+        rebuilt=tuple(plan.replaced),
+    )
+    return tick.perform()
 
 
 @dataclass
@@ -80,7 +90,8 @@ class Tick:
 
     `defined` are the stream tables that this tick defines, `replaced` their definitions until now. `pinned` knows the
     new ones already, while `existing` are the documents as they are in the lake. `actions`, `documents` and
-    `requirements` go into the commit as well.
+    `requirements` go into the commit as well. `rebuilt` are those of `replaced` that the tick itself defines anew: one
+    of them that fails stays as it was.
     """
 
     engine: Engine
@@ -95,6 +106,7 @@ class Tick:
     requirements: tuple[Requirement, ...] = ()
     existing: dict[str, str] | None = None
     notices: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
     outcomes: dict[str, NodeWork] = field(default_factory=dict)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -158,17 +170,31 @@ class Tick:
         documents: dict[str, Document] = {FRONTIER + node: _at_commit(to) for node, to in self._advancing.items()}
         documents |= {CONDITION + node: _condition_at_commit(self._condition(node)) for node in self.outcomes}
         documents |= {NODE + node.id: node.to_json() for node in self.defined}
-        documents |= self.documents
+        documents |= {**self.documents, **self._rebuilt_documents()}
         moved = (node for node in self.outcomes if node in self._advancing)
+        in_place = (each for node in self._rebuilt for each in node_replaced(self.pinned, self.replaced[node.id]))
         return self.engine.store.commit(
             Commit(
-                (*(action for node in moved for action in self.outcomes[node].actions), *self.actions),
+                (*(action for node in moved for action in self.outcomes[node].actions), *self.actions, *in_place),
                 tuple(self._requirements()),
                 documents,
                 tuple(self._history(node) for node in self.outcomes),
                 f"tick {self.id}",
             )
         )
+
+    @property
+    def _rebuilt(self) -> list[StreamTable]:
+        """Nodes that were defined anew because their sources are others now, and could be filled."""
+        return [self.pinned.nodes[node] for node in self.rebuilt if node in self._advancing and node in self.outcomes]
+
+    def _rebuilt_documents(self) -> dict[str, Document]:
+        if not self.rebuilt:
+            return {}
+        made = {node.id: node for node in self._rebuilt}
+        stay = {node: self.replaced[node] for node in self.rebuilt if node not in made}
+        definitions: dict[str, Document] = {NODE + node.id: node.to_json() for node in made.values()}
+        return definitions | list_of({**self.pinned.nodes, **stay}.values())
 
     def _requirements(self) -> Iterator[Requirement]:
         """Every node that moves or is read still has the frontier and the definition that the tick started from.

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Change, Relation
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
-from anabranch.choose import Choice, choose
+from anabranch.choose import Choice, check_columns, choose
 from anabranch.compile import Program
 from anabranch.definitions import RefreshMode, StoredPart, StreamTable
 from anabranch.delta.state import Guarded, Part, delta, full_and_diff, guarded_delta, initial
@@ -115,6 +115,7 @@ class TickWork:
     def _prepared(self, node: StreamTable) -> NodeWork:
         self._engine.under(node.session)
         try:
+            check_columns(self._inputs, node)
             program = self._engine.program(node, self._inputs.pinned, self._inputs.clock(node))
             _check_parts(node, program)
             choice = choose(self._engine, self._inputs, node, program)
