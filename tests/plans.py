@@ -289,7 +289,7 @@ class _Maker:
         anchor = Project(
             start := self.relation(depth - 2),
             (
-                Output(self.fresh(), expression("0", BIGINT)),
+                Output(self.fresh(), expression("0L", BIGINT)),
                 Output(self.fresh(), self.value(list(start.columns), BIGINT)),
             ),
         )
