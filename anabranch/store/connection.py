@@ -179,8 +179,8 @@ def _open(location: Location, create: bool) -> duckdb.DuckDBPyConnection:
 
 
 def is_stale(error: duckdb.Error) -> bool:
-    """Whether the handle looks for inlined rows where they no longer are; `renew` helps."""
-    return "failed to read inlined data" in str(error).lower()
+    """Whether the handle remembers a table as it no longer is, or its inlined rows where they are not; renew helps."""
+    return isinstance(error, duckdb.BinderException | duckdb.CatalogException)
 
 
 def _prepare(database: duckdb.DuckDBPyConnection) -> None:

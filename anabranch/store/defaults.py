@@ -1,4 +1,4 @@
-"""Defaults of columns added by an outside client, as Spark SQL.
+"""Defaults of columns added by an outside client.
 
 The catalog keeps a default as DuckDB prints the value; only literals of plain types can be defaults.
 """
@@ -6,44 +6,50 @@ The catalog keeps a default as DuckDB prints the value; only literals of plain t
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from anabranch.errors import StorageError
 from anabranch.spark.quote import literal
 from anabranch.store.catalog import Field
 from anabranch.store.connection import text
+from anabranch.store.project import field_type
 from anabranch.store.types import duckdb_type
 
 
 def default_literal(field: Field) -> str:
-    """The column's value in rows that were written before it was there."""
-    assert field.initial_default is not None
-    return _literal(field.name, field.initial_default, field.type)
+    """The default as Spark SQL."""
+    value = _value(field.name, str(field.initial_default), field.type)
+    match field.type:
+        case "string":
+            return literal(value.as_py())
+        case "binary":
+            return f"X'{value.as_py().hex()}'"
+        case "timestamp":
+            return f"timestamp_micros({value.value}L)"
+        case "timestamp_ntz":
+            return f"CAST({literal(str(value.cast(pa.string())))} AS TIMESTAMP_NTZ)"
+    return f"CAST({literal(str(value.as_py()))} AS {field.type})"
+
+
+def default_array(field: Field, count: int) -> pa.Array:
+    """The default, or NULL, as often as asked."""
+    if field.initial_default is None:
+        return pa.nulls(count, field_type(field))
+    value = _value(field.name, field.initial_default, field.type)
+    return pa.repeat(value.cast(field_type(field)), count)
 
 
 @lru_cache(maxsize=1024)
-def _literal(name: str, value: str, kind: str) -> str:
-    if kind == "string":
-        return literal(value)
-    if kind == "binary":
-        return f"X'{_cast(name, value, kind, 'hex(x)')}'"
-    if kind == "timestamp":
-        return f"timestamp_micros({_cast(name, value, kind, 'epoch_us(x)')}L)"
-    if kind == "timestamp_ntz":
-        return f"CAST({literal(_cast(name, value, kind, 'x'))} AS TIMESTAMP_NTZ)"
-    return f"CAST({literal(_cast(name, value, kind, 'x'))} AS {kind})"
-
-
-def _cast(name: str, value: str, kind: str, expression: str) -> str:
-    """DuckDB's reading of its own text, printed in a form that Spark reads the same way."""
-    source = f"SELECT CAST({text(value)} AS {duckdb_type(kind)}) AS x"
+def _value(name: str, default: str, kind: str) -> Any:
+    """DuckDB's reading of its own text."""
     try:
         with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
-            found = connection.execute(f"SELECT CAST({expression} AS VARCHAR) FROM ({source})").fetchone()
+            found = connection.execute(f"SELECT CAST({text(default)} AS {duckdb_type(kind)}) AS x").to_arrow_table()
     except duckdb.Error as error:
         raise StorageError(
             "DEFAULT_NOT_READABLE", f"the default of column {name!r} cannot be read", detail=str(error)
         ) from error
-    assert found is not None
-    return str(found[0])
+    return found.column("x")[0]

@@ -1,4 +1,8 @@
-"""Documents by snapshot, remembered per version of the documents table: most snapshots do not change it."""
+"""Documents by snapshot, remembered per version of the documents table: most snapshots do not change it.
+
+They are read like any table, and not through DuckLake: it returns rows twice in old snapshots where a flush of inlined
+deletes came after a rewrite.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import threading
 from collections import OrderedDict
 
 from anabranch.store.catalog import Catalog, Table
+from anabranch.store.changes import Planner
+from anabranch.store.local import perform_locally
 from anabranch.store.protocol import Version
-from anabranch.store.system import SCHEMA, read_documents
+from anabranch.store.system import SCHEMA
 
 _REMEMBERED = 16
 
@@ -15,8 +21,9 @@ _REMEMBERED = 16
 class DocumentReader:
     """Reads documents at any kept snapshot."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, planner: Planner) -> None:
         self._catalog = catalog
+        self._planner = planner
         self._lock = threading.Lock()
         self._remembered: OrderedDict[tuple[str, int], dict[str, str]] = OrderedDict()
 
@@ -31,7 +38,8 @@ class DocumentReader:
         with self._lock:
             found = self._remembered.get(key)
         if found is None:
-            found = read_documents(self._catalog.connection, version.number)
+            rows = perform_locally(self._catalog, table, self._planner.rows(table, version.number))
+            found = dict(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
             self._remember(key, found)
         return found
 

@@ -62,8 +62,8 @@ class DuckLakeStore:
         self._spark = spark
         self._opened = opened
         self._catalog = Catalog(opened.connection)
-        self._documents = DocumentReader(self._catalog)
         self._planner = Planner(self._catalog)
+        self._documents = DocumentReader(self._catalog, self._planner)
         self._versions = Versions(self._catalog, self._planner, self._documents)
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS

@@ -89,8 +89,9 @@ def _requested_by_id(table: Table, layout: Layout) -> tuple[StructType, list[str
         if field.id in layout.missing:
             expressions.append(f"{_filler(field)} AS {quoted(field.name)}")
         else:
-            asked.append(_identified(name, _type_by_id(field), field.id))
-            expressions.append(f"{quoted(name)} AS {quoted(field.name)}")
+            asked.append(_identified(name, _type_by_id(field, table.created), field.id))
+            # A cast to the type it has: it costs nothing and leaves the ids behind, which are the file's own affair.
+            expressions.append(f"CAST({quoted(name)} AS {field_sql(field)}) AS {quoted(field.name)}")
     asked.append(_identified(ROW_ID_COLUMN, LongType(), _ROW_ID_FIELD))
     asked.append(_identified(SNAPSHOT_COLUMN, LongType(), _SNAPSHOT_FIELD))
     return StructType(asked), expressions
@@ -128,8 +129,11 @@ def schema_of(table: Table) -> StructType:
     return StructType([StructField(field.name, _type_by_name(field, {})) for field in table.fields])
 
 
-def _type_by_id(field: Field) -> DataType:
-    return _nested(field, lambda child: _identified(child.name, _type_by_id(child), child.id))
+def _type_by_id(field: Field, created: int) -> DataType:
+    """Inner fields are asked for by id too, unless their names have never changed."""
+    if _is_original(field, created):
+        return _type_by_name(field, {})
+    return _nested(field, lambda child: _identified(child.name, _type_by_id(child, created), child.id))
 
 
 def _type_by_name(field: Field, names: dict[int, str]) -> DataType:

@@ -18,6 +18,7 @@ from anabranch.algebra.relation import Column
 from anabranch.spark.types import struct_of
 from anabranch.store.arrow import arrow_schema, conform, to_frame
 from anabranch.store.protocol import StagedFiles
+from anabranch.store.read import read_files
 from anabranch.store.stage import stage
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def frame_of(spark: SparkSession, rows: Rows, columns: tuple[Column, ...]) -> Da
         return to_frame(spark, rows, schema)
     if not rows.paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*rows.paths)
+    return read_files(spark, schema, rows.paths)
 
 
 def _expected_bytes(frame: DataFrame) -> float:

@@ -42,6 +42,7 @@ class Opened:
 def open_lake(path: str, catalog: str | None, create: bool) -> Opened:
     """Attach the lake; make what is missing, if allowed."""
     folder = Path(path).absolute()
+    _check_path(folder)
     location = _locate(folder, catalog, create)
     if not create and location.is_sqlite and not Path(location.catalog.removeprefix("sqlite:")).is_file():
         raise _not_found(folder)
@@ -58,6 +59,16 @@ def open_lake(path: str, catalog: str | None, create: bool) -> Opened:
             raise
     (folder / "staging").mkdir(parents=True, exist_ok=True)
     return Opened(connection, exclusive, folder)
+
+
+def _check_path(folder: Path) -> None:
+    if found := [character for character in "*?[" if character in str(folder)]:
+        raise SettingError(
+            "PATH_NOT_USABLE",
+            f"the folder {folder} cannot hold a lake",
+            detail=f"DuckDB takes {' '.join(found)} in a path for a pattern.",
+            hint="Use another name.",
+        )
 
 
 def _locate(folder: Path, catalog: str | None, create: bool) -> Location:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LITERAL_POSITIONS = 500
 CASE_FILES = 32
 BROADCAST_POSITIONS = 2_000_000
+_PATTERN = re.compile(r"([][{}*?\\])")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FILE = "__ab_file"
 _POSITION = "__ab_position"
@@ -122,8 +123,7 @@ def _branch(
         wanted.add(SNAPSHOT_COLUMN)
     internal = {ROW_ID_COLUMN, SNAPSHOT_COLUMN}
     asked = StructType([each for each in schema.fields if each.name not in internal or each.name in wanted])
-    reader = spark.read.schema(asked).option("__globPaths__", "false")
-    frame = reader.parquet(*sorted({each.file.path for each in scans}))
+    frame = read_files(spark, asked, sorted({each.file.path for each in scans}))
     frame = _between(frame, treatment)
     if rowid or treatment.keeps or treatment.drops:
         frame = frame.selectExpr("*", f"_metadata.row_index AS {_POSITION}", f"_metadata.file_name AS {_FILE}")
@@ -139,6 +139,11 @@ def _branch(
     if weight:
         outputs.append(f"{treatment.weight}L AS {quoted(WEIGHT)}")
     return frame.selectExpr(*outputs)
+
+
+def read_files(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
+    """The files with a schema that is given, not inferred; a path is a path and never a pattern."""
+    return spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\1", path) for path in paths))
 
 
 def without_rows(spark: SparkSession, frame: DataFrame, column: str, gone: Positions) -> DataFrame:

@@ -61,11 +61,6 @@ def switch_own_inlining_on(cursor: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def read_documents(connection: Connection, at: int) -> dict[str, str]:
-    """All documents at a snapshot."""
-    return dict(connection.rows(f"SELECT key, value FROM {DOCUMENTS} AT (VERSION => {at})"))
-
-
 def write_documents(
     cursor: duckdb.DuckDBPyConnection, present: Mapping[str, str], wanted: Mapping[str, str | None]
 ) -> dict[str, str]:

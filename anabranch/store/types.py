@@ -64,7 +64,7 @@ _FROM_DUCKLAKE = {
     "timestamptz": "timestamp",
     "timestamp": "timestamp_ntz",
 }
-_RESERVED = {"rowid", ROWID, WEIGHT, "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id"}
+_RESERVED = {"rowid", "_metadata", ROWID, WEIGHT, "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id"}
 _REFUSED: tuple[tuple[type[DataType], str, str], ...] = (
     (VariantType, "VARIANT is stored in a form that does not come back as it was", "Store the text, or a struct."),
     (NullType, "VOID holds no value that could be stored", "Cast the column to a type, as in CAST(NULL AS STRING)."),

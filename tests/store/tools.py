@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,8 @@ def canonical(value: Any) -> Any:
         return frozenset((canonical(key), canonical(each)) for key, each in value.items())
     if isinstance(value, list | tuple):
         return tuple(canonical(each) for each in value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
     return bytes(value) if isinstance(value, bytearray) else value
 
 
@@ -87,12 +90,15 @@ def difference(after: Counter[Any], before: Counter[Any]) -> dict[Any, int]:
     return {key: after[key] - before[key] for key in after.keys() | before.keys() if after[key] != before[key]}
 
 
-def outsider(folder: str | Path, alias: str = "theirs", catalog: str | None = None) -> duckdb.DuckDBPyConnection:
+def outsider(
+    folder: str | Path, alias: str = "theirs", catalog: str | None = None, data: Path | None = None
+) -> duckdb.DuckDBPyConnection:
     """A plain DuckDB client with the ducklake extension."""
     connection = duckdb.connect()
     for name in ("ducklake", "sqlite_scanner", "postgres_scanner"):
         connection.execute(f"LOAD '{extension_path(name)}'")
     place = catalog or f"sqlite:{folder}/catalog.sqlite"
-    connection.execute(f"ATTACH 'ducklake:{place}' AS {alias}")
+    options = f" (DATA_PATH '{data}')" if data else ""
+    connection.execute(f"ATTACH 'ducklake:{place}' AS {alias}{options}")
     connection.execute(f"USE {alias}")
     return connection

@@ -1,0 +1,92 @@
+"""Performs a plan of file scans in the driver, with Arrow: for rows so few that a Spark job would cost more."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.store.catalog import Catalog, Table
+from anabranch.store.changes import Plan
+from anabranch.store.defaults import default_array
+from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, layout_of
+from anabranch.store.project import by_id, by_name, field_type, project
+from anabranch.store.protocol import ROWID, WEIGHT
+from anabranch.store.scan import FileScan
+
+_LARGEST = 1 << 62
+
+
+def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
+    """The rows of the plan: the table's columns, ROWID and WEIGHT, not consolidated."""
+    schema = pa.schema(
+        [
+            *(pa.field(field.name, field_type(field)) for field in table.fields),
+            pa.field(ROWID, pa.int64()),
+            pa.field(WEIGHT, pa.int64()),
+        ]
+    )
+    parts = [schema.empty_table()]
+    for scan in plan.scans:
+        parts.append(_rows_of(catalog, table, scan).cast(schema))
+    for weight, rows in plan.inlined:
+        parts.append(_weighed(rows, weight).cast(schema))
+    return pa.concat_tables(parts)
+
+
+def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
+    data = _load(scan.file.path)
+    layout = layout_of(catalog, table, scan.file, scan.hidden)
+    mask = pa.array(_mask(data, scan))
+    there = data.filter(mask)
+    find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
+    arrays = []
+    for field in table.fields:
+        position = None if field.id in layout.missing else find(there.schema, field)
+        if field.id in layout.missing:
+            arrays.append(default_array(field, there.num_rows))
+        elif position is None:
+            arrays.append(pa.nulls(there.num_rows, field_type(field)))
+        else:
+            arrays.append(project(there.column(position).combine_chunks(), field, find))
+    arrays.append(_row_ids(data, scan).filter(mask))
+    names = [*(field.name for field in table.fields), ROWID]
+    return _weighed(pa.Table.from_arrays(arrays, names=names), scan.weight)
+
+
+def _mask(data: pa.Table, scan: FileScan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    there = np.ones(data.num_rows, dtype=bool)
+    if SNAPSHOT_COLUMN in data.column_names and (scan.after is not None or scan.upto is not None):
+        snapshots = np.asarray(data.column(SNAPSHOT_COLUMN).fill_null(0), dtype=np.int64)
+        there &= snapshots > (-1 if scan.after is None else scan.after)
+        there &= snapshots <= (_LARGEST if scan.upto is None else scan.upto)
+    if scan.keep is not None:
+        chosen = np.zeros(data.num_rows, dtype=bool)
+        chosen[scan.keep] = True
+        there &= chosen
+    if scan.drop is not None:
+        there[scan.drop] = False
+    return there
+
+
+def _row_ids(data: pa.Table, scan: FileScan) -> pa.Array:
+    if scan.file.row_id_start is None:
+        counted = pa.nulls(data.num_rows, pa.int64())
+    else:
+        counted = pa.array(np.arange(data.num_rows, dtype=np.int64) + scan.file.row_id_start)
+    if ROW_ID_COLUMN not in data.column_names:
+        return counted
+    stored = data.column(ROW_ID_COLUMN).combine_chunks()
+    return pc.coalesce(stored, counted)
+
+
+def _weighed(rows: pa.Table, weight: int) -> pa.Table:
+    return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weight, dtype=np.int64)))
+
+
+@lru_cache(maxsize=32)
+def _load(path: str) -> pa.Table:
+    return pq.ParquetFile(path).read()

@@ -1,0 +1,180 @@
+"""Snapshots are read by Spark: lazily, with few branches, by field id, whatever happened to the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from anabranch.algebra.relation import Column
+from anabranch.errors import NotFoundError, StorageError
+from anabranch.store import read
+from anabranch.store.ducklake import DuckLakeStore, open_store
+from anabranch.store.protocol import AddColumn, Commit, RenameColumn, Version, Write
+from anabranch.store.transaction import Transaction
+
+from .tools import change, counted, create, insert, outsider, rowids, rows, table_id
+
+
+def test_time_travel(store: DuckLakeStore) -> None:
+    table = create(store, "t", "a bigint")
+    empty = store.head()
+    first = insert(store, table, a=[1, 1])
+    second = store.commit(Commit((Write(table, deletes=rowids(store, table, "a = 1").slice(0, 1), since=first),)))
+    assert [rows(store, table, at) for at in (empty, first, second)] == [
+        Counter(),
+        Counter({(1,): 2}),
+        Counter({(1,): 1}),
+    ]
+    assert [store.row_count(table, at) for at in (empty, first, second)] == [0, 2, 1]
+    assert [store.version_of(table, at) for at in (empty, first, second)] == [empty, first, second]
+    assert change(store, table, second, empty) == {(1,): -1}
+    assert store.change_size(table, empty, second) >= 1
+
+
+def test_reading_starts_no_job(store: DuckLakeStore) -> None:
+    table = create(store, "t", "a bigint; b struct<x:int,y:array<string>>")
+    kinds = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
+    for number in range(40):
+        insert(store, table, a=[number], b=pa.array([{"x": 1, "y": ["z"]}], kinds))
+    start, deleted = store.head(), rowids(store, table, "a % 3 = 0")
+    end = store.commit(Commit((Write(table, deletes=deleted, since=start),)))
+    tracker = store.spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    frames = [
+        store.read(table, end),
+        store.read(table, end, rowid=True),
+        store.changes(table, start, end),
+        store.changes(table, Version(start.number - 10), end),
+    ]
+    assert set(tracker.getJobIdsForGroup(None)) == before
+    assert [frame.count() for frame in frames] == [26, 26, 14, 16]
+    assert frames[1].where("a = 10").select("__ab_rowid").collect() == [(10,)]
+
+
+def test_plans_stay_small_and_agree_whatever_way_positions_travel(
+    store: DuckLakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A literal list, a join on a numbered file, and a join on a checksum of its name are the same."""
+    table = create(store, "t", "a bigint")
+    for number in range(6):
+        insert(store, table, a=list(range(number * 10, number * 10 + 10)))
+    before = store.head()
+    gone = rowids(store, table, "a % 4 = 1")
+    after = store.commit(Commit((Write(table, deletes=gone, since=before),)))
+    expected = Counter({(a,): 1 for a in range(60) if a % 4 != 1})
+    removed = {(a,): -1 for a in range(60) if a % 4 == 1}
+    for literal, cases in ((500, 32), (0, 32), (0, 2), (500, 2)):
+        monkeypatch.setattr(read, "LITERAL_POSITIONS", literal)
+        monkeypatch.setattr(read, "CASE_FILES", cases)
+        assert rows(store, table) == expected
+        assert change(store, table, before, after) == removed
+        numbered = store.read(table, after, rowid=True).collect()
+        assert sorted((row[0], row[1]) for row in numbered) == [(a, a) for (a,) in sorted(expected)]
+
+
+def test_files_whose_names_have_one_checksum_are_told_apart(
+    store: DuckLakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(store, "t", "a bigint")
+    for number in range(4):
+        insert(store, table, a=[number, number + 10])
+    before = store.head()
+    after = store.commit(Commit((Write(table, deletes=rowids(store, table, "a IN (1, 13)"), since=before),)))
+    monkeypatch.setattr(read, "LITERAL_POSITIONS", 0)
+    monkeypatch.setattr(read, "CASE_FILES", 0)
+    monkeypatch.setattr(read, "_checksum", lambda file: 7)
+    assert rows(store, table, after) == Counter({(a,): 1 for a in (0, 10, 11, 2, 12, 3)})
+
+
+def test_a_filter_on_a_renamed_column_does_not_prune_old_files(store: DuckLakeStore) -> None:
+    """Spark pushes filters down by name: the old `a` must not be taken for the new one."""
+    table = create(store, "t", "a int; s struct<x:int,y:int>")
+    kind = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+    insert(store, table, a=pa.array([1, 2, 3], pa.int32()), s=pa.array([{"x": 1, "y": 1}] * 3, kind))
+    store.commit(Commit((RenameColumn(table, "a", "b"), AddColumn(table, Column("a", "int")))))
+    found = store.read(table, store.head())
+    assert found.columns == ["b", "s", "a"]
+    assert found.where("a IS NULL AND b > 1").count() == 2
+    assert found.where("a > 0").count() == 0
+    with outsider(store.staging.parent) as client:
+        client.execute("ALTER TABLE t RENAME s.x TO z")
+        client.execute("ALTER TABLE t ADD COLUMN s.x INTEGER")
+    found = store.read(table, store.head())
+    assert dict(found.dtypes)["s"] == "struct<z:int,y:int,x:int>"
+    assert found.where("s.x IS NULL AND s.z = 1").count() == 3
+    assert found.where("s.x = 1").count() == 0
+
+
+def test_a_change_is_shown_in_the_columns_of_its_end(store: DuckLakeStore) -> None:
+    table = create(store, "t", "a int; b string")
+    start = insert(store, table, a=pa.array([1, 2], pa.int32()), b=["x", "y"])
+    work = Transaction(store)
+    work.write("t", deletes=work.read("t", rowid=True).where("a = 1"))
+    work.rename_column("t", "b", "c")
+    work.add_column("t", Column("d", "double"))
+    work.drop_column("t", "a")
+    work.write("t", inserts=pa.table({"c": ["z"], "d": [2.5]}))
+    end = work.commit()
+    assert store.changes(table, start, end).columns == ["c", "d", "__ab_weight"]
+    assert counted(store.changes(table, start, end).selectExpr("c", "cast(d AS string)", "__ab_weight")) == Counter(
+        {("x", None, -1): 1, ("z", "2.5", 1): 1}
+    )
+    assert change(store, table, end, start) == {
+        (None, "z"): -1,
+        (None, "y"): -1,
+        (1, "x"): 1,
+        (2, "y"): 1,
+    }
+
+
+def test_the_folder_may_have_any_name_and_may_move(spark: object, tmp_path: Path) -> None:
+    first = tmp_path / "we ird é%20{a,b}]#&'s"
+    store = open_store(str(first), spark)  # type: ignore[arg-type]
+    table = create(store, "t", "a bigint")
+    start = insert(store, table, a=[1, 2, 3])
+    staged = store.stage(store.spark.range(5).selectExpr("id + 10 AS a"), store.tables(start)[table].columns)
+    end = store.commit(Commit((Write(table, deletes=rowids(store, table, "a = 2"), inserts=(staged,), since=start),)))
+    expected = Counter({(a,): 1 for a in (1, 3, 10, 11, 12, 13, 14)})
+    assert rows(store, table) == expected
+    store.close()
+    second = tmp_path / "elsewhere"
+    first.rename(second)
+    moved = open_store(str(second), spark, create=False)  # type: ignore[arg-type]
+    assert rows(moved, table) == expected
+    assert change(moved, table, start, end) == {(2,): -1} | {(a,): 1 for a in range(10, 15)}
+    insert(moved, table, a=[99])
+    moved.compact()
+    assert rows(moved, table) == expected + Counter({(99,): 1})
+    moved.close()
+    assert not first.exists()
+
+
+def test_what_is_not_there_is_said(store: DuckLakeStore) -> None:
+    table = create(store, "t", "a int")
+    with pytest.raises(StorageError) as caught:
+        store.read(table, Version(999))
+    assert caught.value.code == "SNAPSHOT_NOT_KEPT"
+    with pytest.raises(NotFoundError) as missing:
+        store.read("nope", store.head())
+    assert missing.value.code == "TABLE_NOT_FOUND"
+    assert "main.t" in missing.value.detail
+    assert not store.can_read(table, Version(999))
+    assert not store.can_read(table, Version(0))
+
+
+def test_several_threads_read_and_write(store: DuckLakeStore) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    table = create(store, "t", "a bigint")
+
+    def work(number: int) -> int:
+        insert(store, table, a=[number])
+        return store.row_count(table, store.head())
+
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(work, range(24)))
+    assert max(counts) == 24
+    assert rows(store, table_id(store, "t")) == Counter({(a,): 1 for a in range(24)})
