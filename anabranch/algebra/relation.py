@@ -210,7 +210,7 @@ class Filter(Relation):
     def __post_init__(self) -> None:
         _check_reads(self.predicates, self.child)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -238,7 +238,7 @@ class Project(Relation):
         _check_reads((each.value for each in self.outputs), self.child)
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return tuple(each.column for each in self.outputs)
 
@@ -254,7 +254,7 @@ class UnionAll(Relation):
         width = len(self.inputs[0].columns)
         _require(all(len(each.columns) == width for each in self.inputs), "inputs of a union differ in width")
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.inputs[0].columns
 
@@ -265,7 +265,7 @@ class Negate(Relation):
 
     child: Relation
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -297,7 +297,7 @@ class Generate(Relation):
         _check_reads((self.generator,), self.child)
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns + self.generated
 
@@ -329,7 +329,7 @@ class Join(Relation):
         _check_reads(self.on, self.left, self.right)
         _check_unique(self.left.columns + self.right.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.columns
@@ -345,7 +345,7 @@ class Distinct(Relation):
 
     child: Relation
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -379,7 +379,7 @@ class Aggregate(Relation):
         _require(set(self.keys) <= set(self.child.names), f"keys {self.keys} are not all columns of the input")
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return tuple(self.child.column(key) for key in self.keys) + tuple(each.column for each in self.aggregations)
 
@@ -406,7 +406,7 @@ class Window(Relation):
         _require(set(self.partition) <= set(self.child.names), "partition columns are not all columns of the input")
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns + tuple(each.column for each in self.calls)
 
@@ -428,7 +428,7 @@ class TopK(Relation):
         named = {each.name for each in self.order} | set(self.partition)
         _require(named <= set(self.child.names), "sort keys are not all columns of the input")
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -441,7 +441,7 @@ class Fixpoint(Relation):
     anchor: Relation
     step: Relation
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.anchor.columns
 
@@ -466,7 +466,7 @@ class SetOperation(Relation):
     def __post_init__(self) -> None:
         _require(len(self.left.columns) == len(self.right.columns), "inputs of a set operation differ in width")
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.left.columns
 
@@ -495,7 +495,7 @@ class Apply(Relation):
         _check_reads(self.probe, self.child)
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return (*self.child.columns, self.output)
 
@@ -514,7 +514,7 @@ class LateralJoin(Relation):
         _check_reads(self.on, self.left, self.right)
         _check_unique(self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.left.columns + self.right.columns
 
@@ -528,7 +528,7 @@ class Consolidate(Relation):
 
     child: Relation
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -542,7 +542,7 @@ class Support(Relation):
 
     child: Relation
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.child.columns
 
@@ -554,7 +554,7 @@ class Weigh(Relation):
     child: Relation
     weight: str
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         return (*self.child.columns, Column(self.weight, "bigint"))
 
