@@ -7,7 +7,9 @@ two values. Binding a template to an input is looking up the holes' positions in
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, lru_cache
 
 import sqlglot
@@ -37,7 +39,8 @@ def scalar(expression: Expression, names: tuple[str, ...]) -> Scalar:
 def aggregate(expression: Expression, names: tuple[str, ...]) -> AggregateOf:
     """The aggregate as a function of a group: rows with their weights."""
     function, fill = _aggregate(_template(expression)), _filler(expression, names)
-    return lambda group, outer: function([(fill(row, outer), weight) for row, weight in group])
+    fitted = _fitted(expression.type)
+    return lambda group, outer: fitted(function([(fill(row, outer), weight) for row, weight in group]))
 
 
 @lru_cache(maxsize=20_000)
@@ -52,6 +55,15 @@ def generator(expression: Expression, names: tuple[str, ...]) -> RowsOf:
     """The generator (`explode(xs)`, `range(3)`) as a function of an input row: the rows it makes."""
     function, fill = _generator(_template(expression)), _filler(expression, names)
     return lambda row, outer: function(fill(row, outer))
+
+
+def _fitted(type: str) -> Callable[[Value], Value]:
+    """A decimal result has the scale of its type: AVG is rounded, half up."""
+    found = re.fullmatch(r"decimal\(\d+,(\d+)\)", type)
+    if found is None:
+        return lambda value: value
+    unit = Decimal(1).scaleb(-int(found[1]))
+    return lambda value: None if value is None else Decimal(value).quantize(unit, ROUND_HALF_UP)
 
 
 def all_true(predicates: tuple[Expression, ...], names: tuple[str, ...]) -> Callable[[Row, OuterRow], bool]:

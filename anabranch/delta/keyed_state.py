@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.relation import (
-    RESERVED_PREFIX,
     Aggregate,
     Consolidate,
     Output,
@@ -22,11 +21,11 @@ from anabranch.algebra.relation import (
 )
 from anabranch.delta.build import at, keys_of, minus
 from anabranch.delta.face import peel, shown_as, with_face
-from anabranch.delta.parts import Part, Strategy
+from anabranch.delta.parts import HIDDEN, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
 from anabranch.delta.versions import Versions, after
 
-KEY = f"{RESERVED_PREFIX}key_"
+KEY = f"{HIDDEN}key_"
 
 
 def keyed_part(name: str, relation: Relation) -> Part | None:

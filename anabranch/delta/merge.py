@@ -34,13 +34,13 @@ from anabranch.algebra.relation import (
 )
 from anabranch.delta.build import at, key_set, minus, null_of, pick, renamed_keys
 from anabranch.delta.face import Chain, has_filter, peel, shown_as, with_face, with_flagged_face
-from anabranch.delta.parts import FLAG, Part, Strategy
+from anabranch.delta.parts import FLAG, HIDDEN, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
 from anabranch.delta.slots import COUNT, Slot, aggregation, final_value, slots_of
 from anabranch.delta.versions import Versions, after
 
 WEIGHT = f"{RESERVED_PREFIX}merged_weight"
-KEY = f"{RESERVED_PREFIX}key_"
+KEY = f"{HIDDEN}key_"
 FRESH = f"{RESERVED_PREFIX}fresh_"
 
 
@@ -73,7 +73,8 @@ class _Merge:
     @property
     def hidden(self) -> tuple[str, ...]:
         """The hidden columns that are stored."""
-        keys = tuple(name for name in self.stored_keys if name.startswith(KEY))
+        own = tuple(key.name for key in self.state_keys)
+        keys = tuple(name for name in self.stored_keys if name in own)
         return keys + tuple(slot.name for slot in self.slots)
 
     @property

@@ -12,6 +12,9 @@ PART_PREFIX = "part:"
 
 FLAG = f"{RESERVED_PREFIX}visible"
 
+HIDDEN = f"{RESERVED_PREFIX}kept_"
+"""Hidden columns that parts store start like this; lowering, which makes hidden columns too, uses other names."""
+
 
 class Strategy(Enum):
     """How the change of a part's stored rows is found."""

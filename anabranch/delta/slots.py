@@ -25,6 +25,7 @@ from anabranch.delta.numbers import (
     summand,
     weighted,
 )
+from anabranch.delta.parts import HIDDEN
 
 COUNT = f"{RESERVED_PREFIX}count"
 LEAST = ("min", "every", "bool_and")
@@ -127,7 +128,7 @@ def slots_of(core: Relation) -> tuple[Slot, ...] | None:
         if needs is None:
             return None
         for need in needs:
-            name = COUNT if need[0] is Kind.ROWS else f"{RESERVED_PREFIX}{need[0].value}_{len(found) + 1}"
+            name = COUNT if need[0] is Kind.ROWS else f"{HIDDEN}{need[0].value}_{len(found) + 1}"
             found.setdefault(need, Slot(name, *need))
     found.setdefault(_ROWS, Slot(COUNT, Kind.ROWS))
     return tuple(found.values())

@@ -33,15 +33,15 @@ from anabranch.algebra.relation import (
 )
 from anabranch.delta.build import minus
 from anabranch.delta.face import Chain, peel, shown_as, with_flagged_face
-from anabranch.delta.parts import FLAG, Part, Strategy
+from anabranch.delta.parts import FLAG, HIDDEN, Part, Strategy
 from anabranch.delta.versions import Versions, after
 
 EDGE = f"{RESERVED_PREFIX}edge"
-CORE = f"{RESERVED_PREFIX}top_"
+CORE = f"{HIDDEN}value_"
 BOUND = f"{RESERVED_PREFIX}bound_"
-POSITION = f"{RESERVED_PREFIX}position"
-STANDING = f"{RESERVED_PREFIX}standing"
-TOTAL = f"{RESERVED_PREFIX}total"
+POSITION = f"{RESERVED_PREFIX}top_position"
+STANDING = f"{RESERVED_PREFIX}top_standing"
+TOTAL = f"{RESERVED_PREFIX}top_total"
 SPARE_ROWS = 64
 """At a filling this many rows, and at least as many again as are visible, are kept beyond the visible ones."""
 
