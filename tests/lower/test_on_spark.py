@@ -20,7 +20,7 @@ from tests.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEEDS = range(330, 350)
+SEEDS = range(330, 338)
 MANY_SEEDS = range(1_000, 2_000)
 
 
