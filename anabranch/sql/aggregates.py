@@ -59,7 +59,7 @@ def aggregate_rows(
     drafts = [_draft(builder, each) for each in nodes]
     relation, keys = context.extended(relation, zip(map(key_name, nodes), drafts, strict=True))
     forms = [canonical(each) for each in drafts]
-    aggregations, values = _aggregations(builder, calls, relation)
+    aggregations, values = aggregations_of(builder, calls, relation)
     if not nodes and not aggregations:
         aggregations = (_row_count(context),)
     needed = {name for each in aggregations for name in each.call.columns} | {each.name for each in keys}
@@ -106,7 +106,7 @@ def _ordinal(node: Expr, items: Sequence[Expr | Expression]) -> Expr | Expressio
     return node
 
 
-def _aggregations(
+def aggregations_of(
     builder: Builder, calls: Sequence[Call], relation: Relation
 ) -> tuple[tuple[Aggregation, ...], dict[Expr, Expression]]:
     """One aggregation for each different call, and the column each node becomes."""

@@ -17,7 +17,7 @@ from anabranch.sql.context import Context
 from anabranch.sql.functions import AGGREGATES
 from anabranch.sql.refused import RefusedError, refused
 from anabranch.sql.scope import AmbiguousNameError, Found, Scope
-from anabranch.sql.syntax import Aliased, Binary, Call, Expr, Lambda, Name, Nested, Not, Opaque, Paren, Star
+from anabranch.sql.syntax import Aliased, Call, Conjunction, Equal, Expr, Lambda, Name, Nested, Not, Opaque, Paren, Star
 
 Key = tuple[Part, ...]
 _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.DOTALL)
@@ -29,7 +29,8 @@ class Builder:
 
     `values` are nodes already computed as columns (aggregates, windows, subqueries); `aliases` the SELECT list's names,
     used after the columns of FROM, or before them where `aliases_first`; `keys` the grouping expressions that a
-    query sees after GROUP BY, found by building the node over the rows before it (`before`).
+    query sees after GROUP BY, found by building the node over the rows before it (`before`). An aggregate that is
+    no column yet is built only where `aggregating`; anywhere else it belongs to an enclosing query.
     """
 
     context: Context
@@ -39,6 +40,7 @@ class Builder:
     aliases_first: bool = False
     keys: Mapping[Key, Column] = field(default_factory=dict)
     before: Builder | None = None
+    aggregating: bool = False
 
     def draft(self, node: Expr) -> Expression:
         """The node as an expression without a type."""
@@ -62,9 +64,8 @@ class Builder:
             value = self.values[node]
             return negated(value) if negative else value
         built = replace(self.draft(node), type="boolean")
-        if isinstance(node, Binary) and node.operator in ("=", "<=>"):
-            left, right = self.draft(node.left), self.draft(node.right)
-            built = replace(built, equality=Equality(left, right, node.operator == "<=>"))
+        if isinstance(node, Equal):
+            built = replace(built, equality=Equality(self.draft(node.left), self.draft(node.right), node.null_safe))
         return built
 
     def predicates(self, nodes: Iterable[Expr]) -> tuple[Expression, ...]:
@@ -92,7 +93,7 @@ class Builder:
                 return self._star(node)
             case Nested():
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", "subquery", self.context.source.place(node.start))
-            case Call() if node.function in AGGREGATES and node.over is None and self.before is not None:
+            case Call() if is_aggregate(node) and not self.aggregating:
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", node.function, self.context.source.place(node.start))
             case Opaque():
                 self._clock_literal(node)
@@ -244,8 +245,8 @@ def conjuncts(node: Expr | None) -> list[Expr]:
     if node is None:
         return []
     node = strip(node)
-    if isinstance(node, Binary) and node.operator == "AND":
-        return conjuncts(node.left) + conjuncts(node.right)
+    if isinstance(node, Conjunction):
+        return [each for operand in node.operands for each in conjuncts(operand)]
     return [node]
 
 

@@ -5,11 +5,14 @@ Precedence follows Spark's exactly where it matters to us: what the operands of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anabranch.sql.cursor import Cursor
 from anabranch.sql.query_syntax import Query
 from anabranch.sql.syntax import (
     Aliased,
-    Binary,
+    Conjunction,
+    Equal,
     Expr,
     Lambda,
     Literal,
@@ -62,18 +65,20 @@ class ExpressionGrammar(Cursor):
         raise NotImplementedError
 
     def expression(self) -> Expr:
-        start, left = self.index, self._conjunction()
-        while self.accept("OR"):
-            right = self._conjunction()
-            left = Binary(start, self.index, "OR", left, right)
-        return left
+        start = self.index
+        operands = self._joined_by("OR", self._conjunction)
+        return operands[0] if len(operands) == 1 else Opaque(start, self.index, operands)
 
     def _conjunction(self) -> Expr:
-        start, left = self.index, self._negation()
-        while self.accept("AND"):
-            right = self._negation()
-            left = Binary(start, self.index, "AND", left, right)
-        return left
+        start = self.index
+        operands = self._joined_by("AND", self._negation)
+        return operands[0] if len(operands) == 1 else Conjunction(start, self.index, operands)
+
+    def _joined_by(self, word: str, rule: Callable[[], Expr]) -> tuple[Expr, ...]:
+        operands = [rule()]
+        while self.accept(word):
+            operands.append(rule())
+        return tuple(operands)
 
     def _negation(self) -> Expr:
         start = self.index
@@ -119,7 +124,7 @@ class ExpressionGrammar(Cursor):
             return Opaque(start, self.index, (value,))
         other = self.value()
         if negated:
-            return Binary(start, self.index, "<=>", value, other)
+            return Equal(start, self.index, value, other, True)
         return Opaque(start, self.index, (value, other))
 
     def _in(self, start: int, value: Expr, negated: bool) -> Expr:
@@ -147,7 +152,7 @@ class ExpressionGrammar(Cursor):
             self.index += 1
             right = self._level(0)
             if operator in ("=", "==", "<=>"):
-                left = Binary(start, self.index, "<=>" if operator == "<=>" else "=", left, right)
+                left = Equal(start, self.index, left, right, operator == "<=>")
             else:
                 left = Opaque(start, self.index, (left, right))
         return left

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Aggregate, Aggregation, Column
+from anabranch.sql.aggregates import aggregations_of
 from anabranch.sql.build import Builder, aggregates_in, below, strip
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import Pivot
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
-from anabranch.sql.settle import settled_aggregate
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Expr, Name, Row
@@ -31,14 +31,10 @@ def pivot_rows(context: Context, rows: Rows, item: Pivot, parent: Scope | None) 
     pivot_drafts = [builder.draft(each) for each in item.columns]
     relation, pivots = context.extended(relation, [("pivot", each) for each in pivot_drafts])
     calls = [call for node in nodes for call in aggregates_in(node)]
-    aggregations: list[Aggregation] = []
-    for call in calls:
-        (value,) = context.typed([settled_aggregate(builder, call, relation.columns)])
-        column = context.fresh(call.function, value.type)
-        aggregations.append(Aggregation(column.name, call.function, (), value, call.distinct))
-        builder.values[call] = column.value
+    aggregations, values = aggregations_of(builder, calls, relation)
+    builder.values.update(values)
     names = dict.fromkeys([*(each.column.name for each in keys), *(each.name for each in pivots)])
-    grouped = Aggregate(relation, tuple(names), tuple(aggregations))
+    grouped = Aggregate(relation, tuple(names), aggregations)
     cells, columns = context.extended(grouped, [("cell", builder.draft(node)) for node in nodes])
     outputs: list[Aggregation] = []
     made = iter(schema[len(keys) :])

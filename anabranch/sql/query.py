@@ -38,9 +38,7 @@ def body_rows(context: Context, body: Body, parent: Scope | None, ordering: Orde
         case QueryBody(query=inner):
             return _nested(context, inner, parent, ordering)
         case SetBody():
-            left = exactly(context, body_rows(context, body.left, parent, Ordering()))
-            right = exactly(context, body_rows(context, body.right, parent, Ordering()))
-            rows = combine(context, body.operator, body.all, body.by_name, left, right)
+            rows = _set_rows(context, body, parent)
         case TableBody():
             rows = from_rows(context, body.table, parent)
         case ValuesBody():
@@ -50,6 +48,18 @@ def body_rows(context: Context, body: Body, parent: Scope | None, ordering: Orde
         case _:
             raise refused("SYNTAX_NOT_UNDERSTOOD", type(body).__name__)
     return cut_rows(context, rows, ordering)
+
+
+def _set_rows(context: Context, body: SetBody, parent: Scope | None) -> Rows:
+    """A chain of set operations, from the left; a loop, because chains grow long."""
+    chain = [body]
+    while isinstance(chain[-1].left, SetBody):
+        chain.append(chain[-1].left)
+    rows = exactly(context, body_rows(context, chain[-1].left, parent, Ordering()))
+    for each in reversed(chain):
+        right = exactly(context, body_rows(context, each.right, parent, Ordering()))
+        rows = combine(context, each.operator, each.all, each.by_name, rows, right)
+    return rows
 
 
 def _nested(context: Context, inner: Query, parent: Scope | None, ordering: Ordering) -> Rows:

@@ -21,7 +21,8 @@ def combine(context: Context, operator: str, every: bool, by_name: bool, left: R
     lefts, rights = _cast(context, left, types), _cast(context, right, types)
     relation: Relation
     if operator == "UNION":
-        relation = UnionAll((lefts, rights))
+        inputs = lefts.inputs if isinstance(lefts, UnionAll) else (lefts,)
+        relation = UnionAll((*inputs, rights))
         relation = relation if every else Distinct(relation)
     else:
         relation = SetOperation(SetKind(operator.lower()), every, lefts, rights)

@@ -10,6 +10,7 @@ first_value and the like over a RANGE frame -> by the row's settled place in its
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anabranch.algebra.expression import Expression, Part, expression
 from anabranch.algebra.relation import Column
@@ -30,6 +31,7 @@ def needs_row_order(call: Call) -> bool:
 
 def settled_aggregate(builder: Builder, call: Call, columns: Sequence[Column]) -> Expression:
     """The aggregate call as a draft with one answer; `columns` are the columns that make a row."""
+    builder = replace(builder, aggregating=True)
     context, function = builder.context, call.function
     if function in APPROXIMATE:
         context.refuse("APPROXIMATE_AGGREGATE", function, call.start)

@@ -145,12 +145,23 @@ class Nested(Expr):
 
 
 @node
-class Binary(Expr):
-    """AND, OR, `=` and `<=>`: the operators whose sides the engine looks at. `==` is stored as `=`."""
+class Conjunction(Expr):
+    """`a AND b AND c`, as many as there are."""
 
-    operator: str
+    operands: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.operands
+
+
+@node
+class Equal(Expr):
+    """`left = right`, also written `==`; or `left <=> right`, also written IS NOT DISTINCT FROM."""
+
     left: Expr
     right: Expr
+    null_safe: bool
 
     @property
     def children(self) -> tuple[Expr, ...]:
