@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from anabranch.store.transaction import Transaction
 
+GIVEN_UP = "GIVEN_UP"
 SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 DEFINED_UNDER = (
     SESSION_TIME_ZONE,
@@ -154,11 +155,11 @@ class Engine:
         finally:
             del self._local.told_to_give_up
 
-    @property
-    def gives_up(self) -> bool:
-        """Whether the tick on this thread is not to be committed."""
+    def check_not_given_up(self) -> None:
+        """Raise GIVEN_UP if the tick on this thread is not to go on."""
         told: Callable[[], bool] | None = getattr(self._local, "told_to_give_up", None)
-        return told is not None and told()
+        if told is not None and told():
+            raise StateError(GIVEN_UP, "the tick was given up: the scheduler was told to stop")
 
     def close(self) -> None:
         self.store.close()

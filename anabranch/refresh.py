@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from anabranch.definitions import CONDITION, FRONTIER, NODE, Condition, RefreshMode, StreamTable
 from anabranch.engine import Engine
-from anabranch.errors import AnabranchError, ConflictError, RefreshError, StateError
+from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
@@ -35,7 +35,6 @@ from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, 
 from anabranch.work import NodeWork, TickWork
 
 PLANNED_AGAIN = 20
-GIVEN_UP = "GIVEN_UP"
 T = TypeVar("T")
 
 
@@ -165,8 +164,7 @@ class Tick:
         """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
         if not self.outcomes and not self.defined:
             return self.pinned.version
-        if self.engine.gives_up:
-            raise StateError(GIVEN_UP, "the tick was given up: the scheduler was told to stop")
+        self.engine.check_not_given_up()
         documents: dict[str, Document] = {FRONTIER + node: _at_commit(to) for node, to in self._advancing.items()}
         documents |= {CONDITION + node: _condition_at_commit(self._condition(node)) for node in self.outcomes}
         documents |= {NODE + node.id: node.to_json() for node in self.defined}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from anabranch import refresh
 from anabranch.compaction import Compaction
-from anabranch.engine import Engine
+from anabranch.engine import GIVEN_UP, Engine
 from anabranch.errors import AnabranchError, StateError
 from anabranch.manage import SCHEDULER
 from anabranch.schedule.due import next_wake
@@ -126,7 +126,7 @@ def holder(engine: Engine) -> Holder | None:
 
 
 def _tell(error: Exception) -> None:
-    if isinstance(error, AnabranchError) and error.code == refresh.GIVEN_UP:
+    if isinstance(error, AnabranchError) and error.code == GIVEN_UP:
         log.info("the tick was given up: %s", error.message)
     else:
         log.error("a tick failed, the scheduler goes on: %s", error, exc_info=error)

@@ -88,6 +88,7 @@ class TickWork:
         with Runner(self._engine.session, limit=limit) as runner:
             self._read_ahead(limit)
             while ready := list(self._ready()):
+                self._engine.check_not_given_up()
                 self._round(runner, ready)
         self._learn()
         blocked = self._blocked()

@@ -12,6 +12,8 @@ from anabranch.definitions import StreamTable
 from anabranch.delta.choose import notes_of
 from anabranch.delta.state import delta, guarded_delta, moving_tables
 from anabranch.engine import Engine
+from anabranch.graph.dag import tree_lines
+from anabranch.observe.forecast import next_tick
 from anabranch.pinned import Pinned
 
 
@@ -47,7 +49,13 @@ def explain(engine: Engine, name: str | None = None, query: str | None = None) -
         raise TypeError("explain takes the name of a stream table, or query=...")
     node = pinned.node(name)
     program = engine.program(node, pinned)
-    sections = [("query", node.query.strip()), *_compiled(pinned, program), ("reads", _reads(pinned, node))]
+    sections = [
+        ("query", node.query.strip()),
+        *_compiled(pinned, program),
+        ("computed from", "\n".join(tree_lines(pinned.graph.tree(node.id), pinned.graph.names))),
+        ("reads", _reads(pinned, node)),
+        ("next tick", next_tick(engine, pinned, node, program)),
+    ]
     return Explanation(node.name, tuple(sections))
 
 

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from anabranch.definitions import Condition
 from anabranch.engine import Engine
 from anabranch.observe.report import Report
 from anabranch.pinned import Pinned
+from anabranch.schedule import decide as decisions
+from anabranch.schedule.decide import decide
+from anabranch.situation import graph_state, pin_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,6 +31,7 @@ STATUS = pa.schema(
         ("error", pa.string()),
         ("hint", pa.string()),
         ("query", pa.string()),
+        ("waiting_for", pa.string()),
     ]
 )
 PENDING = pa.schema(
@@ -47,6 +52,7 @@ def status(engine: Engine) -> pa.Table:
     for row in _pending(engine, pinned):
         waiting[row["name"]] = waiting.get(row["name"], 0) + row["changed_rows_at_most"]
     rows = []
+    waits = _waits(engine, pinned)
     for node in pinned.nodes.values():
         condition = pinned.conditions[node.id]
         error = condition.last_error or {}
@@ -56,7 +62,7 @@ def status(engine: Engine) -> pa.Table:
                 "name": node.name,
                 "refresh_mode": node.refresh_mode.value,
                 "schedule": node.schedule,
-                "state": "PAUSED" if condition.paused else "SUSPENDED" if condition.suspended else "ACTIVE",
+                "state": _state(condition, node.id in waits),
                 "rows": engine.store.row_count(pinned.part(node.shown.table).id, pinned.version),
                 "refreshed_at": None if refreshed is None else datetime.fromtimestamp(refreshed, UTC).isoformat(),
                 "pending_changes": waiting.get(node.name, 0),
@@ -64,9 +70,23 @@ def status(engine: Engine) -> pa.Table:
                 "error": error.get("message"),
                 "hint": error.get("hint"),
                 "query": node.query,
+                "waiting_for": waits.get(node.id),
             }
         )
     return pa.Table.from_pylist(rows, STATUS)
+
+
+def _state(condition: Condition, waits: bool) -> str:
+    if condition.paused or condition.suspended:
+        return "PAUSED" if condition.paused else "SUSPENDED"
+    return "WAITING" if waits else "ACTIVE"
+
+
+def _waits(engine: Engine, pinned: Pinned) -> dict[str, str]:
+    """Nodes that could not be refreshed now, and for what they wait."""
+    now = datetime.now(UTC)
+    decided = decide(graph_state(engine, pinned), pin_of(engine, pinned, now), now, frozenset(pinned.nodes))
+    return {each.node: each.text for each in decided if each.action is decisions.Action.WAIT}
 
 
 def pending_changes(engine: Engine) -> pa.Table:

@@ -86,6 +86,10 @@ def test_a_paused_member(shop: anabranch.Lake, folder: str) -> None:
     assert report["exec_summary"].reason.startswith("WAITING_FOR_FRONTIER")
     assert '"revenue_by_product" (PAUSED)' in report["exec_summary"].reason
     assert totals(shop) == (30, 30)
+    assert status(shop, "revenue_by_product")["state"] == "PAUSED"
+    assert status(shop, "exec_summary")["state"] == "WAITING"
+    assert '"revenue_by_product" (PAUSED)' in str(status(shop, "exec_summary")["waiting_for"])
+    assert "WAIT, WAITING_FOR_FRONTIER" in shop.explain("exec_summary")["next tick"]
     shop.resume("revenue_by_product")
     shop.refresh()
     assert totals(shop) == (35, 35)
