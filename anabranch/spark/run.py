@@ -21,6 +21,7 @@ from anabranch.spark.located import Located, check_deletes, no_rowids
 from anabranch.spark.moved import Moved, signed
 from anabranch.spark.render import Bound, Rendered, render
 from anabranch.spark.rowids import count_deleted, inserted_rows, located_by_carrying, rowids_by_scan, with_rowids
+from anabranch.spark.session import kept_by_executors
 from anabranch.spark.together import collect_tagged
 from anabranch.spark.types import struct_of
 from anabranch.store.protocol import ROWID, WEIGHT, Store
@@ -312,7 +313,7 @@ class Runner:
     def _kept(self, frame: DataFrame) -> DataFrame:
         """The frame, computed now and kept by the executors."""
         with running():
-            return frame.localCheckpoint()
+            return kept_by_executors(frame)
 
     def _most(self, limit: int | None) -> int:
         return self.limit if limit is None else limit

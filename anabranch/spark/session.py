@@ -9,8 +9,9 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import SettingError
 
@@ -79,9 +80,27 @@ _lakes = _Lakes()
 
 def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session of our own beside the user's, with these settings: neither sees the other's settings and views."""
-    session = spark.cloneSession() if is_remote(spark) else spark.newSession()  # type: ignore[attr-defined]
+    if is_remote(spark):
+        spark.conf.get("spark.sql.session.timeZone")  # the server knows a session only once it was asked something
+        session: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
+    else:
+        session = spark.newSession()
     configure(session, settings)
     return session
+
+
+def kept_by_executors(frame: DataFrame) -> DataFrame:
+    """The frame, computed now; the executors keep its rows as long as somebody holds it."""
+    if not is_remote(frame.sparkSession):
+        return frame.localCheckpoint()
+    connect: Any = type(frame.sparkSession)
+    active = connect._active_session  # Connect hands the result to the active session, not to the frame's
+    before = getattr(active, "session", None)
+    active.session = frame.sparkSession
+    try:
+        return frame.localCheckpoint()
+    finally:
+        active.session = before
 
 
 def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
