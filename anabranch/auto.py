@@ -82,7 +82,8 @@ class Auto:
             return 0
         upstream = self._pinned.nodes.get(table)
         read = self._pinned.frontiers[node.id].generations.get(table)
-        if upstream is not None and upstream.generation != read:
+        is_other = upstream is not None and upstream.generation != read
+        if is_other or not self._inputs.can_read(table, since):
             return 2 * self._rows(table)
         return self._once(("change", table, since), lambda: self._inputs.change_size(table, since))
 
