@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from anabranch.spark.session import local_session  # noqa: PLC0415
+    from anabranch.spark.session import local_session
 
     session = local_session()
     yield session
@@ -26,7 +26,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
     """An empty lake in a folder of its own."""
-    import anabranch  # noqa: PLC0415
+    import anabranch
 
     with anabranch.connect(str(tmp_path / "shop"), spark=spark) as opened:
         yield opened
