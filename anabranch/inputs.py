@@ -100,8 +100,7 @@ class TickInputs:
     def can_read(self, table: str, at: Version) -> bool:
         """Whether an input can still be read as it was at a snapshot."""
         if table in self.pinned.nodes:
-            kept = {each.version for each in self.store.snapshots()}
-            return at in kept or self.store.can_read(self._stored_id(table), at)
+            return self._is_kept(at) or self.store.can_read(self._stored_id(table), at)
         return self.store.can_read(table, at)
 
     def row_count(self, table: str) -> int:
@@ -247,12 +246,16 @@ class TickInputs:
     def node_rows(self, node: StreamTable, at: Version) -> DataFrame:
         """What readers of a stream table saw at a snapshot."""
         part = self._definition_at(node, at).shown
-        tables = self.store.tables(at).values()
+        tables = self.store.tables(at if self._is_kept(at) else self.pinned.version).values()
         stored = next(each for each in tables if each.name == part.table)
         return shown(self.store.read(stored.id, at), part)
 
+    def _is_kept(self, at: Version) -> bool:
+        return any(each.version == at for each in self.store.snapshots())
+
     def _definition_at(self, node: StreamTable, at: Version) -> StreamTable:
-        if at == self.pinned.version:
+        """How the node was defined then; where the snapshot has expired and can still be read, as it is now."""
+        if at == self.pinned.version or not self._is_kept(at):
             return node
         return StreamTable.from_json(self.store.documents(NODE + node.id, at)[NODE + node.id])
 

@@ -48,8 +48,17 @@ def create_system_tables(cursor: duckdb.DuckDBPyConnection, schemas: Iterable[st
 
 
 def switch_inlining_off(cursor: duckdb.DuckDBPyConnection) -> None:
-    """For the whole lake, which binds outside clients too."""
-    cursor.execute(f"CALL {LAKE}.set_option('data_inlining_row_limit', 0)")
+    """For the whole lake, which binds outside clients too.
+
+    Where the lake has views, setting an option for all of it crashes DuckDB 1.5.5; for each schema it does not.
+    """
+    views = cursor.execute(f"SELECT 1 FROM duckdb_views() WHERE database_name = {text(LAKE)}").fetchall()
+    if not views:
+        cursor.execute(f"CALL {LAKE}.set_option('data_inlining_row_limit', 0)")
+        return
+    schemas = cursor.execute(f"SELECT schema_name FROM duckdb_schemas() WHERE database_name = {text(LAKE)}").fetchall()
+    for (schema,) in schemas:
+        cursor.execute(f"CALL {LAKE}.set_option('data_inlining_row_limit', 0, schema => {text(schema)})")
 
 
 def switch_own_inlining_on(cursor: duckdb.DuckDBPyConnection) -> None:
