@@ -24,6 +24,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 from anabranch.algebra.expression import Expression, column
 
 RESERVED_PREFIX = "__ab_"
+WEIGHT = "__ab_weight"
+"""The column that says how often a row is there more (or, below zero, less)."""
+ROWID = "__ab_rowid"
+"""The column by which a stored row is deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.algebra.relation import WEIGHT
 from anabranch.errors import RefreshError
 from anabranch.spark.rowids import ROWIDS
-from anabranch.store.protocol import WEIGHT
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  the name every Spark user knows
 
+from anabranch.algebra.relation import ROWID, WEIGHT
 from anabranch.spark.identity import consolidate
 from anabranch.spark.quote import quoted
-from anabranch.store.protocol import ROWID, WEIGHT, StagedFiles
+from anabranch.spark.staged import StagedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from anabranch.definitions import StoredPart
+
+class Face(Protocol):
+    """What readers see of a stored table: these columns of the rows in which the flag, if there is one, is true."""
+
+    @property
+    def visible(self) -> tuple[str, ...]: ...
+
+    @property
+    def flag(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class Moved:
         copies = F.explode(F.expr(f"sequence(1L, {quoted(WEIGHT)})"))
         return self.rows.where(F.col(WEIGHT) > 0).withColumn("__ab_copy", copies).drop("__ab_copy", WEIGHT)
 
-    def shown_counts(self, part: StoredPart) -> tuple[int, int]:
+    def shown_counts(self, part: Face) -> tuple[int, int]:
         """How many rows readers see come and go."""
         if part.flag is None:
             return self.inserted, len(self.deleted)
@@ -76,14 +85,14 @@ class Moved:
         return gained, gained - (pc.sum(weights).as_py() or 0)
 
 
-def shown(rows: DataFrame, part: StoredPart) -> DataFrame:
+def shown(rows: DataFrame, part: Face) -> DataFrame:
     """What readers see of a part's rows; the weight, where there is one, is kept."""
     weight = [WEIGHT] if WEIGHT in rows.columns else []
     visible = rows.where(F.col(quoted(part.flag))) if part.flag else rows
     return _select(visible, [*part.visible, *weight])
 
 
-def shown_table(rows: pa.Table, part: StoredPart) -> pa.Table:
+def shown_table(rows: pa.Table, part: Face) -> pa.Table:
     """The same of a change that is at hand."""
     visible = rows.filter(rows.column(part.flag)) if part.flag else rows
     return visible.select([*part.visible, WEIGHT])

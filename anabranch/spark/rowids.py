@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from anabranch.algebra.expression import Expression, column, expression
 from anabranch.algebra.relation import (
+    ROWID,
+    WEIGHT,
     Column,
     Consolidate,
     Filter,
@@ -28,7 +30,6 @@ from anabranch.algebra.relation import (
 from anabranch.spark.identity import identity, needs_identity
 from anabranch.spark.quote import quoted
 from anabranch.spark.types import type_sql
-from anabranch.store.protocol import ROWID, WEIGHT
 
 ROWIDS = "__ab_rowids"
 

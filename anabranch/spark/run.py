@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.algebra.relation import Change, Column, Consolidate, Relation, Stored
+from anabranch.algebra.relation import ROWID, WEIGHT, Change, Column, Consolidate, Relation, Stored
 from anabranch.algebra.walk import leaves
 from anabranch.errors import AnabranchError, RefreshError
 from anabranch.spark.failure import TooLargeError, running
@@ -22,9 +22,9 @@ from anabranch.spark.moved import Moved, signed
 from anabranch.spark.render import Bound, Rendered, render
 from anabranch.spark.rowids import count_deleted, inserted_rows, located_by_carrying, rowids_by_scan, with_rowids
 from anabranch.spark.session import kept_by_executors
+from anabranch.spark.staged import Stager
 from anabranch.spark.together import collect_tagged
 from anabranch.spark.types import struct_of
-from anabranch.store.protocol import ROWID, WEIGHT, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,7 +157,7 @@ class Runner:
     # ---- changes of stored tables
 
     def located(
-        self, change: Relation, stored: DataFrame, limit: int | None = None, store: Store | None = None, part: str = ""
+        self, change: Relation, stored: DataFrame, limit: int | None = None, store: Stager | None = None, part: str = ""
     ) -> Moved:
         """What to commit to a stored table whose rows, with ROWID, are `stored`; ROW_NOT_THERE if one is not.
 
@@ -215,7 +215,7 @@ class Runner:
         ]
 
     def filled(
-        self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Store, estimate: int | None = None
+        self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Stager, estimate: int | None = None
     ) -> Moved:
         """What to commit to a new table that gets these rows; more than `limit` are written by executors."""
         table = None
@@ -272,7 +272,7 @@ class Runner:
         view = self._view(self._local(columns, gone, weighted=True))
         return Located.checked(change, self._rowids(view, stored, columns, few=True))
 
-    def _written(self, change: Relation, stored: DataFrame, store: Store) -> Moved:
+    def _written(self, change: Relation, stored: DataFrame, store: Stager) -> Moved:
         """A large change: it stays with the executors, which write what is inserted; only rowids come here."""
         rows = self._kept(self._weighted(change))
         view = self._view(rows)

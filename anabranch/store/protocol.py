@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anabranch.algebra.relation import ROWID as ROWID
+from anabranch.algebra.relation import WEIGHT as WEIGHT
 from anabranch.algebra.relation import Column
+from anabranch.spark.staged import StagedFiles as StagedFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-WEIGHT = "__ab_weight"
-ROWID = "__ab_rowid"
 MAIN = "main"
 STATE = "anabranch_state"
 
@@ -120,14 +121,6 @@ class CreateView:
 @dataclass(frozen=True, slots=True)
 class DropView:
     name: TableName
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFiles:
-    """Parquet files written by executors into the lake's staging folder, ready to be registered."""
-
-    paths: tuple[str, ...]
-    rows: int
 
 
 @dataclass(frozen=True)

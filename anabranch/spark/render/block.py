@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from anabranch.algebra.expression import Expression, Outer, Ref
+from anabranch.algebra.relation import WEIGHT
 from anabranch.spark.quote import quoted
-from anabranch.store.protocol import WEIGHT
 
 NOTHING = "`__ab_nothing`"
 _SHORT = 60

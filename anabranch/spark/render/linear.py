@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from anabranch.algebra.relation import Expand, Filter, Generate, Negate, Project, Relation, UnionAll, Weigh
+from anabranch.algebra.relation import WEIGHT, Expand, Filter, Generate, Negate, Project, Relation, UnionAll, Weigh
 from anabranch.spark.quote import quoted
 from anabranch.spark.render.block import ONE, Block, Cell, Shape, Union, named, references
 from anabranch.spark.render.leaves import converted
 from anabranch.spark.render.scope import Scope, as_query
 from anabranch.spark.types import type_sql
-from anabranch.store.protocol import WEIGHT
 
 
 def render_filter(relation: Filter, scope: Scope) -> Shape:

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from anabranch.algebra.relation import Change, Column, Fixpoint, Recursion, Relation
+from anabranch.algebra.relation import WEIGHT, Change, Column, Fixpoint, Recursion, Relation
 from anabranch.spark.quote import quoted
 from anabranch.spark.render.block import Block, Cell, Query, Shape, Weight
 from anabranch.spark.render.weights import consolidated
-from anabranch.store.protocol import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

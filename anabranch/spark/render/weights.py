@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anabranch.algebra.relation import Column
+from anabranch.algebra.relation import WEIGHT, Column
 from anabranch.spark.identity import identity, needs_identity
 from anabranch.spark.render.block import Block, Query, named
-from anabranch.store.protocol import WEIGHT
 
 NEGATIVE_WEIGHT = "NEGATIVE_WEIGHT"
 
