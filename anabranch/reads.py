@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-
 from anabranch.clock import texts_at
 from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
@@ -22,7 +19,7 @@ from anabranch.errors import AnabranchError, NotFoundError, QueryError
 from anabranch.inputs import TickInputs
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.analyze import query_error
-from anabranch.spark.failure import statement_error
+from anabranch.spark.failure import Py4JError, PySparkException, statement_error
 from anabranch.spark.quiet import quietly
 from anabranch.spark.session import is_remote
 from anabranch.sql.statement_nodes import Fragment, QualifiedName, SelectStatement

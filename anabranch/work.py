@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Change, Relation
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
@@ -33,6 +32,7 @@ from anabranch.fuse.eligible import Candidate, exclusions
 from anabranch.inputs import TickInputs
 from anabranch.observe.report import Action
 from anabranch.reads import run_over
+from anabranch.spark.failure import PySparkException
 from anabranch.spark.moved import Moved
 from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
 from anabranch.spark.waves import run_waves

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError as Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException as PySparkException
 
 from anabranch.errors import QueryError, RefreshError
 from anabranch.spark.quiet import quietly
