@@ -192,13 +192,13 @@ class Catalog:
             place = Path(self.resolve(path, bool(int(relative)), base))
             fields = _fields(by_table[int(number)])
             info = TableInfo(
-                key,
+                str(key),
                 schema,
                 name,
                 tuple(Column(field.name, field.type) for field in fields),
                 tuple(field.id for field in fields),
             )
-            found[key] = Table(int(number), int(created), place, fields, info)
+            found[info.id] = Table(int(number), int(created), place, fields, info)
         return found
 
     def _data_files(self, table: Table, at: int) -> dict[int, DataFile]:

@@ -46,7 +46,8 @@ def default_array(field: Field, count: int) -> pa.Array:
 def _value(name: str, default: str, kind: str) -> Any:
     """DuckDB's reading of its own text."""
     try:
-        with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
             found = connection.execute(f"SELECT CAST({text(default)} AS {duckdb_type(kind)}) AS x").to_arrow_table()
     except duckdb.Error as error:
         raise StorageError(

@@ -37,6 +37,10 @@ def test_no_reader_sees_unequal_totals_for_two_minutes(open_lake: Opener, folder
     run_under_load(open_lake(), folder, seconds=120.0)
 
 
+def ticks_since(lake: anabranch.Lake, before: int) -> set[int]:
+    return {row["snapshot"] for row in lake.history().to_pylist() if row["snapshot"] > before}
+
+
 def run_under_load(lake: anabranch.Lake, folder: str, seconds: float) -> None:
     make_diamond(lake)
     unit = unit_of(lake)
@@ -50,9 +54,10 @@ def run_under_load(lake: anabranch.Lake, folder: str, seconds: float) -> None:
         in_threads(*writers, *readers),
     ):
         time.sleep(seconds)
+        wait_until(lambda: len(ticks_since(lake, before)) >= 3, 180)
     reads, wrong = outside
     looked_at = check_every_snapshot(lake, folder)
-    ticks = {row["snapshot"] for row in lake.history().to_pylist() if row["snapshot"] > before}
+    ticks = ticks_since(lake, before)
     print(
         f"\n{seconds:.0f} s: {sum(each.commits for each in writers)} writes, {len(ticks)} ticks, "
         f"{readers[0].reads} reads through Anabranch, {reads} by DuckDB, {looked_at} snapshots looked at"
