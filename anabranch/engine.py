@@ -216,7 +216,12 @@ class _LakeAnalyzer(SparkAnalyzer):
         self._names = names
 
     def schema(self, sql: str) -> tuple[Column, ...]:
-        return super().schema(_with_types(sql, self._names))
+        try:
+            return super().schema(_with_types(sql, self._names))
+        except QueryError as error:
+            if error.code == "PARSE_SYNTAX_ERROR":
+                super().schema(sql)  # raises again, with the place in the text as it was written
+            raise
 
 
 def _with_types(query: str, names: _Names) -> str:
