@@ -44,7 +44,9 @@ def is_mergeable_average(argument_type: str, result_type: str) -> bool:
     number = decimal_of(argument_type)
     if number is None or result_type != _decimal(number[0] + 4, number[1] + 4):
         return False
-    return number[1] <= 10 and is_mergeable_sum(argument_type, _decimal(number[0] + 10, number[1]))
+    precision, scale = number
+    fits = scale <= 10 and precision - scale <= WIDEST - 6
+    return fits and is_mergeable_sum(argument_type, _decimal(precision + 10, scale))
 
 
 def sum_type(argument_type: str) -> str:
