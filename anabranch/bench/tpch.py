@@ -87,15 +87,16 @@ def changes(seed: int, share: float) -> Statements:
             f"o_totalprice = o_totalprice + {pick.randint(1, 9)} WHERE {some(*order)}",
             f"DELETE FROM orders WHERE {some(*order, 'o_custkey', of=0.3)}",
             f"INSERT INTO orders SELECT o_orderkey + 100000000, o_custkey, o_orderstatus, o_totalprice, o_orderdate, "
-            f"o_orderpriority, o_clerk, o_shippriority, o_comment FROM orders WHERE {some('o_custkey', *order, of=0.3)}",
+            "o_orderpriority, o_clerk, o_shippriority, o_comment FROM orders "
+            f"WHERE {some('o_custkey', *order, of=0.3)}",
             f"UPDATE customer SET c_acctbal = c_acctbal + {pick.randint(-500, 500)}, c_name = concat(c_name, 'x') "
             f"WHERE {some('c_custkey')}",
             f"UPDATE part SET p_retailprice = p_retailprice + 1, p_size = pmod(p_size + {pick.randint(0, 3)}, 50) + 1 "
             f"WHERE {some('p_partkey')}",
             f"UPDATE partsupp SET ps_supplycost = ps_supplycost + {pick.randint(-5, 5)}, "
             f"ps_availqty = ps_availqty + {pick.randint(-50, 50)} WHERE {some('ps_partkey', 'ps_suppkey')}",
-            f"UPDATE supplier SET s_acctbal = s_acctbal + {pick.randint(-900, 900)}, s_address = concat(s_address, 'y') "
-            f"WHERE {some('s_suppkey', of=5)}",
+            f"UPDATE supplier SET s_acctbal = s_acctbal + {pick.randint(-900, 900)}, "
+            f"s_address = concat(s_address, 'y') WHERE {some('s_suppkey', of=5)}",
             f"UPDATE nation SET n_comment = concat(n_comment, '.') WHERE n_nationkey = {pick.randrange(25)}",
             f"UPDATE region SET r_comment = concat(r_comment, '.') WHERE r_regionkey = {pick.randrange(5)}",
         )
