@@ -6,16 +6,15 @@ WHERE x > (SELECT avg(y) FROM u WHERE u.k = t.k)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
-from anabranch.algebra.expression import expression, negated
+from anabranch.algebra.expression import negated
 from anabranch.algebra.relation import Apply, ApplyKind, Column, Relation
-from anabranch.sql.build import Builder
+from anabranch.sql.build import Builder, nested_in
 from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import refused
-from anabranch.sql.syntax import Conjunction, Disjunction, Equal, Expr, Nested, NestedKind, Not, Paren
-from anabranch.sql.tokens import Source
+from anabranch.sql.syntax import Expr, Nested, NestedKind
 
 KINDS = {
     NestedKind.SCALAR: ApplyKind.SCALAR,
@@ -27,38 +26,13 @@ KINDS = {
 def apply_subqueries(builder: Builder, relation: Relation, nodes: Iterable[Expr]) -> Relation:
     """The relation with a column for each subquery in the nodes; the builder knows them from now on."""
     for node in nodes:
-        for nested, negative in nested_with_sign(node, builder.context.source):
+        for nested in nested_in(node):
             if nested not in builder.values:
-                relation = _apply(builder, relation, nested, negative)
+                relation = _apply(builder, relation, nested)
     return relation
 
 
-def nested_with_sign(node: Expr, source: Source, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
-    """The subqueries of an expression, and whether an odd number of NOTs is pushed down to them."""
-    pushed = True
-    match node:
-        case Nested():
-            yield node, negative
-            pushed = False
-        case Not():
-            negative = not negative
-        case Equal(null_safe=False) if (word := _truth_word(node.right, source)) is not None:
-            negative = negative != (word == "false")
-        case Paren() | Conjunction() | Disjunction():
-            pass
-        case _:
-            pushed = False
-    for child in node.children:
-        yield from nested_with_sign(child, source, pushed and negative)
-
-
-def _truth_word(node: Expr, source: Source) -> str | None:
-    """`x = false` is NOT x to Spark."""
-    word = source.slice(node.start, node.end).lower()
-    return word if word in ("true", "false") else None
-
-
-def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool) -> Relation:
+def _apply(builder: Builder, relation: Relation, nested: Nested) -> Relation:
     context = builder.context
     if nested.kind not in KINDS:
         raise refused("TABLE_ARGUMENT", place=context.source.place(nested.start))
@@ -73,10 +47,6 @@ def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool)
     output = context.fresh(nested.kind.value, type)
     applied = Apply(relation, rows.relation, KINDS[nested.kind], Column(output.name, type), probe)
     value = output.value
-    builder.bare[nested] = negated(value) if nested.negated else value
-    if nested.kind is NestedKind.IN:
-        unknown = "true" if negative != nested.negated else "false"
-        value = expression(f"coalesce({{}}, {unknown})", "boolean", value)
     builder.values[nested] = negated(value) if nested.negated else value
     return applied
 
