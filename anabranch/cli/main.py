@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 from rich.console import Console
 
+from anabranch.cli.serve import serve
 from anabranch.errors import AnabranchError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="SQL-defined tables kept fresh on Apache Spark.")
@@ -31,3 +32,6 @@ def demo() -> None:
         raise typer.Exit(2) from None
     if not correct:
         raise typer.Exit(1)
+
+
+app.command()(serve)

@@ -20,7 +20,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node in one tick. `reason` starts with a stable code word."""
+    """One node in one tick. `reason` starts with a stable code word; `not_fused` is one for why it ran on its own."""
 
     name: str
     action: Action
@@ -30,6 +30,7 @@ class NodeReport:
     rows_deleted: int = 0
     seconds: float = 0.0
     error: Mapping[str, str] | None = None
+    not_fused: str | None = None
 
     def __str__(self) -> str:
         changed = f"+{self.rows_inserted} -{self.rows_deleted}" if self.rows_inserted or self.rows_deleted else ""
