@@ -79,7 +79,7 @@ def _node(node: NodeView) -> Card:
         table_path(node.id, node.name),
         node.state,
         label,
-        "a change waits since" if behind else "refreshed" if node.refreshed_at else "never refreshed",
+        "oldest change" if behind else "refreshed" if node.refreshed_at else "never refreshed",
         node.behind_since if behind else node.refreshed_at,
         clipped(action, _LINE_LENGTH),
         clipped(facts, _LINE_LENGTH),

@@ -31,7 +31,6 @@ function showCards(cards) {
       setText(box, ".label", card.label);
       setText(box, ".mark", card.mark);
       setText(box, "title", card.summary);
-      box.setAttribute("aria-label", card.summary);
       box.setAttribute("class", `box state-${card.state} changed`);
       setTimeout(() => box.classList.remove("changed"), 2000);
     }
@@ -71,7 +70,7 @@ function fit() {
 function find() {
   const wanted = document.getElementById("find").value.trim().toLowerCase();
   for (const box of boxes()) {
-    const found = !wanted || box.getAttribute("aria-label").toLowerCase().includes(wanted);
+    const found = !wanted || box.querySelector("title").textContent.toLowerCase().includes(wanted);
     box.classList.toggle("faded", !found);
   }
 }
