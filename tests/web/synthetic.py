@@ -40,6 +40,10 @@ NOW = datetime(2026, 5, 1, 10, 0, tzinfo=UTC)
 HINT = "use try_divide(...), or filter the rows with 0"
 
 
+def identity(name: str) -> str:
+    return f"id-{name.encode().hex()}"
+
+
 def before(seconds: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
 
@@ -50,7 +54,7 @@ def refreshed(seconds_ago: float, action: str = "DIFFERENTIAL", rows: int = 3) -
 
 def node(name: str, inputs: tuple[str, ...], state: str = "FRESH", **values: object) -> NodeView:
     made = NodeView(
-        f"id-{name}",
+        identity(name),
         name,
         state,
         "AUTO",
@@ -66,7 +70,7 @@ def node(name: str, inputs: tuple[str, ...], state: str = "FRESH", **values: obj
 
 
 def source(name: str) -> SourceView:
-    return SourceView(f"id-{name}", name, 100_000, 6, before(9), (ColumnView("id", "bigint"),))
+    return SourceView(identity(name), name, 100_000, 6, before(9), (ColumnView("id", "bigint"),))
 
 
 def shop() -> LakeView:

@@ -22,7 +22,7 @@ ROW_GAP = 22.0
 BEND_HEIGHT = 14.0
 MARGIN = 20.0
 _SWEEPS = 6
-_SETTLES = 8
+_SETTLES = 16
 
 Inputs = tuple[tuple[str, tuple[str, ...]], ...]
 _Bend = tuple[str, str, int]
