@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from anabranch.errors import StorageError
-from anabranch.store.connection import LAKE, Connection, identifier, is_stale
+from anabranch.store.connection import LAKE, Connection, identifier
 from anabranch.store.protocol import TableName, Version
 
 
@@ -15,13 +15,7 @@ def first_rows(connection: Connection, name: TableName, at: Version, limit: int)
     place = f"{LAKE}.{identifier(name.schema)}.{identifier(name.name)}"
     query = f"SELECT * FROM {place} AT (VERSION => {at.number}) LIMIT {limit}"
     try:
-        try:
-            return connection.arrow(query)
-        except duckdb.Error as error:
-            if not is_stale(error):
-                raise
-            connection.renew()
-            return connection.arrow(query)
+        return connection.arrow_anew(query)
     except duckdb.Error as error:
         raise StorageError(
             "ROWS_NOT_READ",

@@ -107,13 +107,13 @@ def read_history(
         *([f"snapshot > {since}"] if since is not None else []),
     ]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return connection.arrow(f"{_SELECT}{where} ORDER BY snapshot DESC, rowid DESC{suffix}")
+    return connection.arrow_anew(f"{_SELECT}{where} ORDER BY snapshot DESC, rowid DESC{suffix}")
 
 
 def read_last_history(connection: Connection) -> pa.Table:
     """The newest entry of each node."""
     newest = "row_number() OVER (PARTITION BY node_id ORDER BY snapshot DESC, rowid DESC) = 1"
-    return connection.arrow(f"{_SELECT} QUALIFY {newest}")
+    return connection.arrow_anew(f"{_SELECT} QUALIFY {newest}")
 
 
 def _history_row(entry: Mapping[str, Any], snapshot: int) -> dict[str, Any]:

@@ -91,6 +91,8 @@ class Collector:
 
     def _read_history(self, upto: Version) -> None:
         """Take in the newest refresh of each node, reading on from where the last look ended."""
+        if self._read_to == upto:
+            return
         store = self._engine.store
         rows = store.last_history() if self._read_to is None else store.history(since=self._read_to)
         for row in reversed(rows.sort_by([("snapshot", "descending")]).to_pylist()):
@@ -124,7 +126,7 @@ class Collector:
             node.refresh_mode.value,
             node.schedule,
             self._sizes.rows(pinned.part(node.shown.table).id, pinned.version),
-            tuple(node.input_names.get(table, pinned.name_of(table)) for table in node.inputs),
+            tuple(_input_name(pinned, node, table) for table in node.inputs),
             _moment(condition.refreshed_at),
             behind,
             rows,
@@ -192,6 +194,12 @@ def instant(committed_at: str | None) -> str | None:
         return None
     moment = datetime.fromisoformat(committed_at)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
+def _input_name(pinned: Pinned, node: StreamTable, table: str) -> str:
+    """The name that an input has now; of one that was dropped, the name it had."""
+    is_there = table in pinned.sources or table in pinned.nodes
+    return pinned.name_of(table) if is_there else node.input_names.get(table, table)
 
 
 def _state(condition: Condition, waits: bool, behind: bool) -> str:

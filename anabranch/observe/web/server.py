@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import secrets
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
@@ -97,14 +99,31 @@ def serve(
         ending = threading.Thread(target=_end_streams, args=(server, watcher), daemon=True)
         ending.start()
         try:
-            ready(Serving(url, access.token, stop))
-            server.run(sockets=[listening])
+            with _ended_by_signals(stop):
+                ready(Serving(url, access.token, stop))
+                server.run(sockets=[listening])
         finally:
             server.should_exit = True
             watcher.stop()
             if runner is not None:
                 scheduler.stop()
                 runner.join()
+
+
+@contextmanager
+def _ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """uvicorn ends at SIGINT and SIGTERM and then raises them once more, for whoever was there before: for us they are
+    done with, and what comes after the server is still cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, lambda *_: stop()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end_streams(server: uvicorn.Server, watcher: Watcher) -> None:
