@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 OpenTab = Callable[..., "Page"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Ended with this folder's tests: while it runs, the main thread has an event loop."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     from playwright.sync_api import sync_playwright
 
     chromium = find_chromium()

@@ -196,7 +196,7 @@ def test_in_the_browser_a_tick_a_failure_its_repair_and_a_pause(shop: Shop, open
     page.goto(f"{shop.url}/errors")
     expect(page.locator(".failing h2")).to_contain_text("share")
     expect(page.locator(".failing .code")).to_have_text("DIVIDE_BY_ZERO")
-    expect(page.locator(".failing .hint")).to_contain_text("try_divide")
+    expect(page.locator(".failing .hint")).to_contain_text("correct the rows or the query")
 
     shop.lake.sql("DELETE FROM rates WHERE divisor = 0")
     page.goto(f"{shop.url}/tables/share")
