@@ -174,6 +174,8 @@ class SyntheticBackend:
         return tuple(found)
 
     def explain(self, node: NodeView) -> tuple[Section, ...]:
+        if node.name == "held":
+            raise StateError("SOURCE_DROPPED", "what it reads is no longer there")
         return (Section("query", node.query), Section("delta plan", "r0 := Change sales\nr1 := Consolidate r0"))
 
     def first_rows(self, table: NodeView | SourceView, limit: int) -> FirstRows:

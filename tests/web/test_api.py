@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ import pytest
 from anabranch.observe.web.api import OPERATIONS
 from anabranch.observe.web.events import changes
 from anabranch.observe.web.metrics import metrics
+from anabranch.observe.web.model import SchedulerView
 from anabranch.observe.web.openapi import JSON
 from tests.web.http import Answer, ask
 from tests.web.synthetic import NASTY, SyntheticBackend, refreshed, serving, shop
@@ -30,7 +32,8 @@ def url(backend: SyntheticBackend) -> Iterator[str]:
 
 def check(document: dict[str, Any], path: str, method: str, answer: Answer) -> None:
     """The answer is one that the document describes."""
-    described = document["paths"][path][method]["responses"][str(answer.status)]["content"]
+    responses = document["paths"][path][method]["responses"]
+    described = responses.get(str(answer.status), responses["default"])["content"]
     kind = answer.headers["content-type"].partition(";")[0]
     assert kind in described, (path, method, kind)
     if kind == JSON:
@@ -73,6 +76,14 @@ def test_what_is_wrong_is_said_as_written(url: str) -> None:
         assert (wrong.status, wrong.json["code"]) == (400, "BAD_LIMIT")
     assert len(ask(f"{url}/api/tables/exec_summary/history?limit=7").json) == 7
     assert ask(f"{url}/api/refresh").status == 405
+
+
+def test_a_lost_scheduler_is_unhealthy(backend: SyntheticBackend) -> None:
+    backend.show(replace(backend.view, scheduler=SchedulerView("STOPPED")))
+    with serving(backend) as url:
+        answer = ask(f"{url}/health")
+        check(ask(f"{url}/openapi.json").json, "/health", "get", answer)
+    assert (answer.status, answer.json["status"], answer.json["scheduler"]) == (503, "failing", "STOPPED")
 
 
 def test_actions_reach_the_lake_and_answer_with_its_new_state(url: str, backend: SyntheticBackend) -> None:

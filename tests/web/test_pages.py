@@ -95,6 +95,12 @@ def test_a_page_that_is_not_there_says_what_is(url: str) -> None:
     assert ask(f"{url}/tables/%3Cscript%3E").text.count("<script") == 1
 
 
+def test_what_cannot_be_explained_says_why(url: str) -> None:
+    answer = ask(f"{url}/tables/held/explain")
+    assert (answer.status, "[SOURCE_DROPPED] what it reads" in answer.text) == (200, True)
+    assert ask(f"{url}/api/tables/held/explain").status == 409
+
+
 def test_a_table_is_found_by_name_in_any_case_and_by_id(url: str) -> None:
     for key in ("exec_summary", "EXEC_Summary", identity("exec_summary")):
         assert "<h1>exec_summary" in ask(f"{url}/tables/{key}").text

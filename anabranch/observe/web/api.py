@@ -58,7 +58,7 @@ class Failing:
 
 
 OPERATIONS = (
-    Operation("GET", "/health", "Whether the page and the scheduler are alive.", Health),
+    Operation("GET", "/health", "Whether the page and the scheduler are alive.", Health, unwell=503),
     Operation("GET", "/metrics", "Numbers for Prometheus.", "text/plain"),
     Operation("GET", "/openapi.json", "This document.", "application/vnd.oai.openapi+json"),
     Operation("GET", "/api/lake", "Everything at a glance: sources, stream tables, diamonds, scheduler.", LakeView),

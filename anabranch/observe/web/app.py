@@ -20,7 +20,7 @@ from anabranch.errors import AnabranchError, ConflictError, NotFoundError, Query
 from anabranch.observe.web import pages
 from anabranch.observe.web.api import HISTORY_LIMIT, ROWS_LIMIT, TICKS_LIMIT, Api, node_named, problem, table_named
 from anabranch.observe.web.backend import Backend
-from anabranch.observe.web.model import SourceView
+from anabranch.observe.web.model import Section, SourceView
 from anabranch.observe.web.pages import Visitor
 from anabranch.observe.web.security import COOKIE, Access, Guard
 from anabranch.observe.web.watch import Watcher
@@ -71,7 +71,10 @@ class Pages:
 
     def _explain(self, request: Request) -> str:
         node = node_named(self._watcher.view, request.path_params["table"])
-        sections = self._backend.explain(node)
+        try:
+            sections = self._backend.explain(node)
+        except AnabranchError as error:  # its source was dropped, say: that is the explanation
+            sections = (Section("it cannot be explained now", str(error)),)
         return pages.explain_page(self._watcher.view, self._visitor(request), node, sections)
 
     def _rows(self, request: Request) -> str:

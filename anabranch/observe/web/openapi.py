@@ -15,13 +15,17 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing the API does. `answer` is the type of its JSON, or a media type of text."""
+    """One thing the API does. `answer` is the type of its JSON, or a media type of text.
+
+    `unwell` is the status with which it answers the same when things are not as they should be.
+    """
 
     method: str
     path: str
     summary: str
     answer: Any
     limit: tuple[int, int] | None = None
+    unwell: int | None = None
 
     @property
     def changes(self) -> bool:
@@ -102,12 +106,15 @@ def _described(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         content = {JSON: {"schema": schema_of(operation.answer, schemas)}}
     problem = {JSON: {"schema": {"$ref": "#/components/schemas/ErrorView"}}}
     responses: dict[str, Any] = {"200": {"description": operation.summary, "content": content}}
+    if operation.unwell is not None:
+        responses[str(operation.unwell)] = {"description": "Not as it should be.", "content": content}
     if "{table}" in operation.path:
         responses["404"] = {"description": "There is no such table.", "content": problem}
     if operation.changes:
         responses["401"] = {"description": "The token is missing or wrong.", "content": problem}
         responses["403"] = {"description": "The request comes from another site.", "content": problem}
         responses["409"] = {"description": "It does not fit the state of the lake.", "content": problem}
+    responses["default"] = {"description": "What went wrong.", "content": problem}
     found: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.summary,
