@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from anabranch.definitions import StreamTable
+from anabranch.pinned import Pinned
 from anabranch.store.ducklake import DuckLakeStore
-from anabranch.store.protocol import Version
+from anabranch.store.protocol import MAIN, TableName, Version
 
 _REMEMBERED_CHANGES = 10_000
 
@@ -27,6 +29,20 @@ class Sizes:
             known = version, self._store.row_count(table, at)
             with self._lock:
                 self._rows[table] = known
+        return known[1]
+
+    def shown_rows(self, pinned: Pinned, node: StreamTable) -> int:
+        """The rows that readers of a stream table see; a top-N keeps more, behind a flag."""
+        stored = pinned.part(node.shown.table).id
+        if node.shown.flag is None:
+            return self.rows(stored, pinned.version)
+        key = f"shown/{stored}"
+        version = self._store.version_of(stored, pinned.version)
+        known = self._rows.get(key)
+        if known is None or known[0] != version:
+            known = version, self._store.count_rows(TableName(MAIN, node.name), pinned.version)
+            with self._lock:
+                self._rows[key] = known
         return known[1]
 
     def changed(self, table: str, since: Version, upto: Version) -> int | None:

@@ -65,7 +65,7 @@ def status(engine: Engine) -> pa.Table:
                 "refresh_mode": node.refresh_mode.value,
                 "schedule": node.schedule,
                 "state": _state(condition, node.id in waits),
-                "rows": sizes.rows(pinned.part(node.shown.table).id, pinned.version),
+                "rows": sizes.shown_rows(pinned, node),
                 "refreshed_at": None if refreshed is None else datetime.fromtimestamp(refreshed, UTC).isoformat(),
                 "pending_changes": waiting.get(node.name, 0),
                 "consecutive_errors": condition.consecutive_errors,

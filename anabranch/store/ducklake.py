@@ -18,7 +18,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
-from anabranch.store.first_rows import first_rows
+from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
 from anabranch.store.open import COMMIT_TIMEOUT_SECONDS, Opened, open_lake
@@ -163,6 +163,10 @@ class DuckLakeStore:
     def first_rows(self, name: TableName, at: Version, limit: int) -> pa.Table:
         """A few rows of a table or view, whichever come first, read by DuckDB: no Spark job."""
         return first_rows(self._opened.connection, name, at, limit)
+
+    def count_rows(self, name: TableName, at: Version) -> int:
+        """The rows that a table or view shows, counted by DuckDB: for views that hide some."""
+        return count_rows(self._opened.connection, name, at)
 
     def first_change_at(self, table: str, since: Version, upto: Version) -> str | None:
         """When the first commit after `since` that the log says changed the table was made; None if none did."""

@@ -56,8 +56,12 @@ def test_the_graph_is_drawn(url: str, open_tab: OpenTab) -> None:
     expect(page.locator(".box text.name", has_text="<script>")).to_have_count(1)
 
 
-def test_texts_stay_inside_their_boxes(url: str, open_tab: OpenTab) -> None:
+def test_texts_stay_inside_their_boxes(url: str, backend: SyntheticBackend, open_tab: OpenTab) -> None:
+    wide = replace(refreshed(3000, rows=10**9), reason="COST_DIFFERENTIAL_CHEAPER: and so on")
+    large_one = node("WWWW_MMMM_" * 4, ("sales",), "SUSPENDED", last=wide, rows=10**12, schedule="WWWWWWWWWW")
+    backend.show(replace(backend.view, nodes=(*backend.view.nodes, large_one)))
     page = open_tab(url)
+    expect(page.locator(".box")).to_have_count(10)
     outside = page.evaluate(
         """() => [...document.querySelectorAll(".box")].flatMap((box) => {
           const edge = box.querySelector("rect").getBoundingClientRect().right;

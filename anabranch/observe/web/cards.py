@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anabranch.observe.web.layout import TABLE_WIDTH
 from anabranch.observe.web.model import NodeView, SourceView
-from anabranch.observe.web.words import change, clipped, code_of, count, counted, table_path
+from anabranch.observe.web.words import change, code_of, count, counted, fitted, table_path
 
 LABELS = {
     "FRESH": "fresh",
@@ -17,8 +18,9 @@ LABELS = {
     "SOURCE": "source",
 }
 """Each state by a word: colour alone tells nobody who cannot see it."""
-_NAME_LENGTH = 24
-_LINE_LENGTH = 38
+_ROOM = TABLE_WIDTH - 28
+_NAME_SIZE, _LINE_SIZE = 16.0, 12.0
+_MARK_ROOM = 20.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def _source(source: SourceView) -> Card:
     facts = counted(source.rows, "row")
     return Card(
         source.name,
-        clipped(source.name, _NAME_LENGTH),
+        fitted(source.name, _ROOM, _NAME_SIZE),
         table_path(source.id, source.name),
         "SOURCE",
         LABELS["SOURCE"],
@@ -75,14 +77,14 @@ def _node(node: NodeView) -> Card:
         summary.append(f"in the diamond of {', '.join(node.member_of)}")
     return Card(
         node.name,
-        clipped(node.name, _NAME_LENGTH - (2 if mark else 0)),
+        fitted(node.name, _ROOM - (_MARK_ROOM if mark else 0), _NAME_SIZE),
         table_path(node.id, node.name),
         node.state,
         label,
         "oldest change" if behind else "refreshed" if node.refreshed_at else "never refreshed",
         node.behind_since if behind else node.refreshed_at,
-        clipped(action, _LINE_LENGTH),
-        clipped(facts, _LINE_LENGTH),
+        fitted(action, _ROOM, _LINE_SIZE),
+        fitted(facts, _ROOM, _LINE_SIZE),
         mark,
         ", ".join(summary),
     )
@@ -93,4 +95,5 @@ def _action(node: NodeView) -> str:
         return f"{node.error.code}, {count(node.consecutive_errors)} in a row"
     if node.last is None:
         return "no refresh yet"
-    return f"{node.last.action} {code_of(node.last.reason)} {change(node.last.rows_inserted, node.last.rows_deleted)}"
+    changed = change(node.last.rows_inserted, node.last.rows_deleted)
+    return f"{node.last.action} {changed} {code_of(node.last.reason)}"

@@ -125,7 +125,7 @@ class Collector:
             _state(condition, node.id in around.waits, behind is not None or rows > 0),
             node.refresh_mode.value,
             node.schedule,
-            self._sizes.rows(pinned.part(node.shown.table).id, pinned.version),
+            self._sizes.shown_rows(pinned, node),
             tuple(_input_name(pinned, node, table) for table in node.inputs),
             _moment(condition.refreshed_at),
             behind,

@@ -52,6 +52,25 @@ def clipped(text: str, length: int) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
+def fitted(text: str, width: float, size: float) -> str:
+    """As much of a line as fits into so many pixels, at a font size, in a font as wide as any in use."""
+    line = " ".join(text.split())
+    room = width / size
+    for place, character in enumerate(line):
+        room -= _width(character)
+        if room < 0:
+            return line[: max(place - 2, 0)].rstrip() + "…"
+    return line
+
+
+def _width(character: str) -> float:
+    if character in "mwMW@%" or ord(character) > 0x2E80:
+        return 1.05
+    if character.isupper():
+        return 0.75
+    return 0.33 if character in " .,:;'|il" else 0.65
+
+
 def code_of(reason: str) -> str:
     """The stable word at the start of a reason."""
     return reason.partition(":")[0].strip()
