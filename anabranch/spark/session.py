@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,18 @@ LOCAL_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "FATAL",
+}
+FOR_SMALL_CHANGES = {
+    # Every broadcast is a job of its own; where it is worth it there is a hint.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+FOR_FEW_ROWS = {
+    **FOR_SMALL_CHANGES,
+    # Generating and compiling code takes longer than working through a few thousand rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
@@ -107,6 +120,21 @@ def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
     """Set what a definition asks for (time zone, ANSI, case sensitivity ...) in a session of ours."""
     for key, value in settings.items():
         session.conf.set(key, value)
+
+
+@contextmanager
+def tuned(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Inside, the session has these settings, which change how fast something is computed, never what."""
+    before = {key: session.conf.get(key) for key in settings}
+    configure(session, settings)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
 
 
 def is_remote(spark: SparkSession) -> bool:
