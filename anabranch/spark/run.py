@@ -143,15 +143,21 @@ class Runner:
         return self._collected(self.frame(self._normal(relation)), limit) if known is None else known
 
     def collect_together(self, relations: Sequence[Relation], limit: int | None = None) -> list[pa.Table] | None:
-        """The rows of several relations, by one job; None if they are more than `limit`."""
-        texts = [self._text(self._normal(each)) for each in relations]
+        """The rows of several relations, in groups that run side by side; None if they are more than `limit`."""
+        few = all(self._reads_few_rows(each) for each in relations)
+        groups = grouped(relations, tree_size, LARGEST_GROUP)
+        tables: list[pa.Table] = []
         try:
-            few = all(self._reads_few_rows(each) for each in relations)
-            with running(), tuned(self.spark, FOR_FEW_ROWS if few else FOR_SMALL_CHANGES):
-                tables = collect_texts(self.spark, texts)
+            with tuned(self.spark, FOR_FEW_ROWS if few else FOR_SMALL_CHANGES):
+                for found in side_by_side(self.spark, self._collect_group, groups):
+                    tables += found
         except TooLargeError:
             return None
         return None if sum(each.num_rows for each in tables) > self._most(limit) else tables
+
+    def _collect_group(self, relations: Sequence[Relation]) -> list[pa.Table]:
+        with running():
+            return collect_texts(self.spark, [self._text(self._normal(each)) for each in relations])
 
     def materialise(self, relation: Relation, estimate: int | None = None) -> pa.Table | None:
         """Compute now, read ever after. `estimate` of the rows: spares trying to collect what is too large.
