@@ -21,6 +21,7 @@ from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
+from anabranch.observe.logs import log_tick
 from anabranch.observe.record import history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
@@ -117,7 +118,9 @@ class Tick:
         self._remember_those_without_data()
         ended = time.perf_counter()
         timings = {"work_out": worked_out - started, "commit": ended - worked_out}
-        return Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
+        report = Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
+        log_tick(report)
+        return report
 
     @property
     def _moving(self) -> list[StreamTable]:

@@ -13,8 +13,10 @@ from anabranch.delta.choose import notes_of
 from anabranch.delta.state import delta, guarded_delta, moving_tables
 from anabranch.engine import Engine
 from anabranch.graph.dag import tree_lines
-from anabranch.observe.forecast import next_tick
+from anabranch.observe.forecast import next_decision, next_tick
 from anabranch.pinned import Pinned
+
+LAST_REFRESHES = 5
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Explanation:
         return "".join(f"<h4>{escape(title)}</h4><pre>{escape(text)}</pre>" for title, text in self.sections)
 
 
-def explain(engine: Engine, name: str | None = None, query: str | None = None) -> Explanation:
-    """Explain a stream table, or a query before it is made one."""
+def explain(engine: Engine, name: str | None = None, query: str | None = None, quick: bool = False) -> Explanation:
+    """Explain a stream table, or a query before it is made one; `quick` tells what is stored and starts no Spark."""
     pinned = engine.pin()
     if query is not None:
         program = engine.compile(query, pinned)
@@ -48,6 +50,8 @@ def explain(engine: Engine, name: str | None = None, query: str | None = None) -
     if name is None:
         raise TypeError("explain takes the name of a stream table, or query=...")
     node = pinned.node(name)
+    if quick:
+        return Explanation(node.name, tuple(_stored(engine, pinned, node)))
     program = engine.program(node, pinned)
     sections = [
         ("query", node.query.strip()),
@@ -57,6 +61,32 @@ def explain(engine: Engine, name: str | None = None, query: str | None = None) -
         ("next tick", next_tick(engine, pinned, node, program)),
     ]
     return Explanation(node.name, tuple(sections))
+
+
+def _stored(engine: Engine, pinned: Pinned, node: StreamTable) -> list[tuple[str, str]]:
+    """What needs no plan: the definition, what it is computed from, and what the last and the next tick do with it."""
+    condition = pinned.conditions[node.id]
+    sections = [
+        ("query", node.query.strip()),
+        ("schema", "\n".join(f"{each.name} {each.type}" for each in node.columns)),
+        ("refresh mode", f"{node.refresh_mode}, schedule {node.schedule or 'none: by hand'}"),
+        ("computed from", "\n".join(tree_lines(pinned.graph.tree(node.id), pinned.graph.names))),
+        ("reads", _reads(pinned, node)),
+        ("last refreshes", _last(engine, node) or "none is kept"),
+        ("next tick", next_decision(engine, pinned, node)),
+    ]
+    if condition.last_error:
+        sections.append(("error", "\n".join(filter(None, condition.last_error.values()))))
+    return sections
+
+
+def _last(engine: Engine, node: StreamTable) -> str:
+    """Its newest lines of history."""
+    rows = [row for row in engine.store.history(None).to_pylist() if row["node_id"] == node.id][:LAST_REFRESHES]
+    return "\n".join(
+        f"snapshot {row['snapshot']}: {row['action']} +{row['rows_inserted']} -{row['rows_deleted']}  {row['reason']}"
+        for row in rows
+    )
 
 
 def _compiled(pinned: Pinned, program: Program) -> list[tuple[str, str]]:
