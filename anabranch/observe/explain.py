@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from anabranch.algebra.relation import Relation
 from anabranch.algebra.show import show
@@ -14,9 +15,11 @@ from anabranch.delta.state import delta, guarded_delta, moving_tables
 from anabranch.engine import Engine
 from anabranch.graph.dag import tree_lines
 from anabranch.observe.forecast import next_decision, next_tick
+from anabranch.observe.reasons import reason_of
 from anabranch.pinned import Pinned
 
 LAST_REFRESHES = 5
+LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ def explain(engine: Engine, name: str | None = None, query: str | None = None, q
         *_compiled(pinned, program),
         ("computed from", "\n".join(tree_lines(pinned.graph.tree(node.id), pinned.graph.names))),
         ("reads", _reads(pinned, node)),
+        ("last refreshes", _last(engine, node) or "none is kept"),
         ("next tick", next_tick(engine, pinned, node, program)),
+        *_advice(engine, node),
     ]
     return Explanation(node.name, tuple(sections))
 
@@ -74,6 +79,7 @@ def _stored(engine: Engine, pinned: Pinned, node: StreamTable) -> list[tuple[str
         ("reads", _reads(pinned, node)),
         ("last refreshes", _last(engine, node) or "none is kept"),
         ("next tick", next_decision(engine, pinned, node)),
+        *_advice(engine, node),
     ]
     if condition.last_error:
         sections.append(("error", "\n".join(filter(None, condition.last_error.values()))))
@@ -82,11 +88,24 @@ def _stored(engine: Engine, pinned: Pinned, node: StreamTable) -> list[tuple[str
 
 def _last(engine: Engine, node: StreamTable) -> str:
     """Its newest lines of history."""
-    rows = [row for row in engine.store.history(None).to_pylist() if row["node_id"] == node.id][:LAST_REFRESHES]
+    rows = _history(engine, node)[:LAST_REFRESHES]
     return "\n".join(
         f"snapshot {row['snapshot']}: {row['action']} +{row['rows_inserted']} -{row['rows_deleted']}  {row['reason']}"
         for row in rows
     )
+
+
+def _history(engine: Engine, node: StreamTable) -> list[dict[str, Any]]:
+    return [row for row in engine.store.history(LOOKED_AT).to_pylist() if row["node_id"] == node.id]
+
+
+def _advice(engine: Engine, node: StreamTable) -> list[tuple[str, str]]:
+    """What the last reason means, and what to do about it."""
+    rows = _history(engine, node)
+    found = reason_of(rows[0]["reason"]) if rows else None
+    if found is None or not found.advice:
+        return []
+    return [(f"about {found.code}", f"{found.meaning}\nwhat to do: {found.advice}")]
 
 
 def _compiled(pinned: Pinned, program: Program) -> list[tuple[str, str]]:

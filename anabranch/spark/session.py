@@ -9,12 +9,14 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import SettingError
 
+QUIET = Path(__file__).with_name("log4j2.properties").as_uri()
 LOCAL_SETTINGS = {
     "spark.master": "local[*]",
     "spark.app.name": "anabranch",
@@ -30,6 +32,7 @@ LOCAL_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "FATAL",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
