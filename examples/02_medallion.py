@@ -25,8 +25,8 @@ with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder) as lake:
     lake.sql("CREATE TABLE bronze (body STRING, received_at TIMESTAMP)")
     lake.sql("CREATE TABLE countries (country STRING, currency STRING)")
     lake.append("countries", [("se", "SEK"), ("de", "EUR")])
-    lake.create_stream_table("silver", SILVER, schedule="10s")
-    lake.create_stream_table("gold", GOLD, schedule="1m")
+    lake.create_stream_table("silver", SILVER, schedule="10s", refresh_mode="DIFFERENTIAL")
+    lake.create_stream_table("gold", GOLD, schedule="1m", refresh_mode="DIFFERENTIAL")
 
     def event(order: int, country: str, price: str) -> tuple[str, None]:
         return f'{{"order_id": {order}, "country": "{country}", "price": {price}}}', None

@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder) as lake:
            ('ada', '/', TIMESTAMP '2026-05-01 09:00:00'), ('ada', '/cart', TIMESTAMP '2026-05-01 09:50:00'),
            ('bob', '/', TIMESTAMP '2026-05-01 10:00:00')"""
     )
-    lake.create_stream_table("sessions", SESSIONS, schedule="5s")
+    lake.create_stream_table("sessions", SESSIONS, schedule="5s", refresh_mode="DIFFERENTIAL")
     lake.create_stream_table("sessions_per_day", PER_DAY, schedule="1m")
     assert lake.table("sessions").where("visitor = 'ada'").count() == 2
 

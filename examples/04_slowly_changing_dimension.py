@@ -24,8 +24,8 @@ GROUP BY h.city
 with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder) as lake:
     lake.sql("CREATE TABLE address_changes (customer STRING, city STRING, since DATE)")
     lake.sql("CREATE TABLE sales (customer STRING, amount DECIMAL(12,2), sold_on DATE)")
-    lake.create_stream_table("customer_history", CUSTOMER_HISTORY)
-    lake.create_stream_table("sales_by_city", SALES_BY_CITY)
+    lake.create_stream_table("customer_history", CUSTOMER_HISTORY, refresh_mode="DIFFERENTIAL")
+    lake.create_stream_table("sales_by_city", SALES_BY_CITY, refresh_mode="DIFFERENTIAL")
     with lake.transaction():
         lake.sql(
             "INSERT INTO address_changes VALUES ('ada', 'Lund', DATE '2026-01-01'), ('ada', 'Kiel', DATE '2026-03-01')"

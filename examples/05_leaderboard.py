@@ -15,8 +15,8 @@ rng = random.Random(5)
 with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder) as lake:
     lake.sql("CREATE TABLE games (id BIGINT, player STRING, points BIGINT)")
     lake.append("games", [(number, f"player {rng.randint(1, 40):02}", rng.randint(0, 99)) for number in range(2000)])
-    lake.create_stream_table("scores", SCORES, schedule="2s")
-    lake.create_stream_table("leaderboard", TOP, schedule="2s")
+    lake.create_stream_table("scores", SCORES, schedule="2s", refresh_mode="DIFFERENTIAL")
+    lake.create_stream_table("leaderboard", TOP, schedule="2s", refresh_mode="DIFFERENTIAL")
     before = [row.player for row in lake.table("leaderboard").orderBy("score", ascending=False).collect()]
 
     lake.sql(f"DELETE FROM games WHERE player = '{before[0]}' AND points > 50")  # the champion cheated

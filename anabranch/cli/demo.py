@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from anabranch.cli import demo_shop as shop
 from anabranch.cli.demo_kill import Victim
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 ROUNDS = 3
 NEXT = """
 What to try next:
-  anabranch init shop                      a project folder of your own; then plan and apply
-  anabranch sql --lake shop --create       a shell: CREATE TABLE, CREATE STREAM TABLE, INSERT, REFRESH STREAM TABLE
-  anabranch demo --folder shop             this demo in a folder that stays; then status, graph, explain, history
+  anabranch demo --folder demo    the same in a folder that stays; then, in it,
+                                  anabranch status, graph, explain exec_summary
+  anabranch init shop             a project folder of your own: plan, apply
+  anabranch sql -l shop --create  a shell: CREATE STREAM TABLE ... AS SELECT ...
 The ten lines of Python in README.md do the same as a library."""
 
 
@@ -68,7 +68,7 @@ def _run(folder: str, console: Console, seed: int, as_json: bool) -> tuple[bool,
                 created = lake.create_stream_table(name, query, schedule=schedule, refresh_mode="DIFFERENTIAL")
         console.print("[bold]sales[/bold] is a source with 200 rows. Three stream tables over it form a diamond:\n")
         console.print(repr(lake.dependency_tree("exec_summary")), markup=False)
-        console.print("\n".join(created.notices), style="yellow", markup=False)
+        console.print("\n".join(created.notices), style="yellow", markup=False, soft_wrap=True)
         rounds = [_round(lake, rng, number, console, as_json) for number in range(1, ROUNDS + 1)]
         killed = _kill(lake, rng, victim, console, as_json)
         checks = _check(lake, console, as_json)
@@ -80,23 +80,25 @@ def _run(folder: str, console: Console, seed: int, as_json: bool) -> tuple[bool,
 def _round(lake: Lake, rng: Random, number: int, console: Console, as_json: bool) -> dict[str, Any]:
     """Write, refresh, and look whether both branches add up to the same."""
     if number == 1:
-        console.print("\nNow live writes. A refresh works out only what the change does, in one commit for all three:")
+        console.print("\nLive writes. Each refresh works out only what the change does, all three in one commit.")
+        console.print("To the right the total by region and the total by product:")
     with busy("writing and refreshing", as_json):
         written = shop.write_round(lake, rng, number)
         report = lake.refresh()
         found = shop.totals(lake)
-    node = report["revenue_by_region"]
-    mark = "[green]equal[/green]" if found.are_equal else "[red]NOT EQUAL[/red]"
-    console.print(
-        f"  {written:<28} snapshot {report.snapshot:>3}  {node.action} +{node.rows_inserted} -{node.rows_deleted}"
-        f"  {report.seconds:5.2f} s  by region {found.by_region}  by product {found.by_product}  {mark}"
-    )
+    console.print(f"  {written:<28} snapshot {report.snapshot:>3}  {report.seconds:5.2f} s  {_equation(found)}")
     return {"written": written, "equal": found.are_equal, "total": found.by_region, **report.to_dict()}
+
+
+def _equation(found: shop.Totals) -> str:
+    """Both totals, and whether they are the same."""
+    sign = "[green]=[/green]" if found.are_equal else "[red]IS NOT[/red]"
+    return f"{found.by_region} {sign} {found.by_product}"
 
 
 def _kill(lake: Lake, rng: Random, victim: Victim, console: Console, as_json: bool) -> dict[str, Any]:
     """Another process refreshes and is killed before COMMIT; afterwards this one goes on as if nothing had been."""
-    console.print(f"\nNow a crash. Process {victim.process} refreshes the same lake and gets SIGKILL amid its commit:")
+    console.print(f"\nA crash. Process {victim.process} refreshes the same lake and gets SIGKILL amid its commit:")
     with busy("waiting for the other process to be killed", as_json):
         shop.write_round(lake, rng, ROUNDS + 1)
         before = shop.totals(lake)
@@ -107,11 +109,8 @@ def _kill(lake: Lake, rng: Random, victim: Victim, console: Console, as_json: bo
         report = lake.refresh()
         found = shop.totals(lake)
     was = "killed" if died else "NOT killed"
-    console.print(f"  it was {was}; the lake shows what it showed before: by region {after.by_region}, equal")
-    console.print(
-        f"  the next refresh does the work: snapshot {report.snapshot}, by region {found.by_region}, "
-        f"by product {found.by_product}  {'[green]equal[/green]' if found.are_equal else '[red]NOT EQUAL[/red]'}"
-    )
+    console.print(f"  it was {was}; the lake shows what it showed before    {_equation(after)}")
+    console.print(f"  the next refresh   snapshot {report.snapshot:>3}  {report.seconds:5.2f} s  {_equation(found)}")
     return {"killed": died, "lost": lost + (not died), "equal": found.are_equal, **report.to_dict()}
 
 
@@ -122,13 +121,6 @@ def _check(lake: Lake, console: Console, as_json: bool) -> list[dict[str, Any]]:
         results = [lake.check(name) for name in shop.STREAM_TABLES]
     for result in results:
         console.print(f"  {'[green]ok[/green]' if result else '[red]WRONG[/red]'}  {result}")
-    table = Table(title="exec_summary", title_justify="left")
-    rows = lake.table("exec_summary")
-    for name in rows.columns:
-        table.add_column(name)
-    for row in rows.collect():
-        table.add_row(*(str(value) for value in row))
-    console.print(table)
     return [each.to_dict() for each in results]
 
 
