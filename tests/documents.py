@@ -37,7 +37,7 @@ def run_python(text: str, names: dict[str, Any]) -> None:
 
 
 def run_console(text: str) -> None:
-    """The lines that begin with a dollar sign: our command and `cd`, each has to succeed; `make` is left to the reader."""
+    """The lines that begin with a dollar sign: our command and `cd`; each has to succeed. `make` is passed over."""
     for line in text.splitlines():
         if not line.startswith("$ "):
             continue
