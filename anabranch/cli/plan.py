@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from anabranch.cli.lakes import CatalogOption, JsonOption, LakeOption
-from anabranch.cli.projects import ProjectOption, lake_of, the_project
+from anabranch.cli.projects import ProjectOption, lake_to_plan, the_project
 from anabranch.cli.terminal import Exit, busy, out, print_json
 from anabranch.project.steps import Plan, Verb
 
@@ -40,7 +40,7 @@ def plan(
 
     found = the_project(project)
     desired = read_project(found)
-    with lake_of(found, lake, catalog, as_json) as opened:
+    with lake_to_plan(found, lake, catalog, as_json) as opened:
         planned = plan_project(opened._engine, desired)
         modes = {}
         if planned and not quick:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ EXIT_MEANINGS = {
 }
 
 P = ParamSpec("P")
+log = logging.getLogger(__name__)
 out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False)
 
@@ -61,9 +63,24 @@ def guarded(command: Callable[P, Exit | None]) -> Callable[P, None]:
         except BrokenPipeError:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  nobody reads any more; Python flushes it at the end
             code = Exit.DONE
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            log.debug("the command failed", exc_info=True)
+            tell(_unexpected(error), as_json)
+            code = Exit.REFUSED
         raise typer.Exit(code)
 
     return run
+
+
+def _unexpected(error: Exception) -> AnabranchError:
+    """What nobody foresaw, in words; the stack is for those who ask for it."""
+    code = "FILE_NOT_USABLE" if isinstance(error, OSError | UnicodeDecodeError) else "INTERNAL_ERROR"
+    message = str(error).split("\n")[0] or "no more is known"
+    return AnabranchError(
+        code, f"{type(error).__name__}: {message}", hint="`anabranch --log-level debug ...` tells more"
+    )
 
 
 def tell(error: AnabranchError, as_json: bool = False) -> None:

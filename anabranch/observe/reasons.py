@@ -118,6 +118,15 @@ REASONS = {
         ),
         Reason("WAITING_FOR_GROUP", "SKIPPED", "its diamond moves when all its scheduled tables are due"),
         Reason("UPSTREAM_FAILED", "SKIPPED", "a table it reads failed in this tick", "mend that one"),
+        Reason(
+            "FAILED", "FAILED", "its refresh failed and nothing of it was kept", "status shows the error and its hint"
+        ),
+        Reason("REQUESTED", "next tick", "it was asked for"),
+        Reason("DUE", "next tick", "its schedule says so"),
+        Reason("MOVES_ALONG", "next tick", "it moves together with another table of its diamond"),
+        Reason("NOT_REQUESTED", "next tick", "it was not asked for"),
+        Reason("NOT_DUE", "next tick", "its schedule does not say so yet"),
+        Reason("MANUAL", "next tick", "it is refreshed only when asked for"),
     )
 }
 

@@ -145,6 +145,7 @@ def test_a_project_from_init_to_nothing_to_do(
     assert run("plan").exit_code == Exit.REFUSED
     monkeypatch.chdir(tmp_path / "mine")
     assert run("plan", "--quick", "--exit-code").exit_code == Exit.CHANGES
+    assert not (tmp_path / "mine" / "lake").exists(), "a plan changes nothing"
     planned = as_json("plan")
     assert planned["modes"]["exec_summary"] == "DIFFERENTIAL"
     applied = as_json("apply")
@@ -152,6 +153,14 @@ def test_a_project_from_init_to_nothing_to_do(
     assert run("plan", "--exit-code").exit_code == Exit.DONE
     assert "nothing to do" in run("apply").stdout
     assert run("status").exit_code == 0
+
+
+def test_what_nobody_foresaw_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "broken.sql").write_bytes(b"\xff\xfe")
+    result = run("sql", "--lake", str(tmp_path / "new"), "--create", str(tmp_path / "broken.sql"))
+    assert result.exit_code == Exit.REFUSED
+    assert "FILE_NOT_USABLE" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_ctrl_c_ends_cleanly(shop: anabranch.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
