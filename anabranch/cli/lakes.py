@@ -70,4 +70,9 @@ def open_lake(lake: str | None, catalog: str | None, as_json: bool = False, crea
     with busy("opening the lake", as_json):
         from anabranch.lake import connect
 
-        return connect(where.path, catalog=where.catalog, create=create)
+        try:
+            return connect(where.path, catalog=where.catalog, create=create)
+        except StorageError as error:
+            if error.code == "LAKE_NOT_FOUND":
+                error.hint = "`anabranch apply` makes the lake of a project, `anabranch sql --create` an empty one"
+            raise

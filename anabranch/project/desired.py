@@ -63,6 +63,11 @@ class Desired:
     settings: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
+    @property
+    def queries(self) -> tuple[WantedTable | WantedView, ...]:
+        """All that is defined by a query."""
+        return (*self.tables.values(), *self.views.values())
+
 
 def desired_of(
     name: str,

@@ -14,8 +14,10 @@ from typing import Any
 from anabranch.errors import StateError
 from anabranch.project.actual import Actual, ActualTable
 from anabranch.project.desired import Desired, WantedTable, normal
+from anabranch.project.located import at
 from anabranch.project.sources import source_steps
 from anabranch.project.steps import Kind, Plan, Step, Verb
+from anabranch.sql.statements import table_names
 
 SETTINGS_OF_A_TABLE = ("schedule", "refresh_mode", "diamond_consistency", "diamond_schedule_policy")
 
@@ -31,6 +33,7 @@ def plan(desired: Desired, actual: Actual) -> Plan:
         *_table_steps(desired, actual, renamed),
     ]
     _check_readers(desired, actual, steps)
+    _check_names_stay(desired, steps)
     return Plan(desired.name, tuple(steps), desired.notices)
 
 
@@ -144,19 +147,43 @@ def _check_kinds(desired: Desired, actual: Actual) -> None:
 
 
 def _check_readers(desired: Desired, actual: Actual, steps: list[Step]) -> None:
-    """A stream table that somebody outside of the project reads stays."""
+    """A stream table that somebody outside of the project reads keeps its name."""
     for step in steps:
-        if step.verb is not Verb.DROP or step.kind is not Kind.TABLE:
+        name = _name_that_goes(step)
+        if name is None or step.kind is not Kind.TABLE:
             continue
         others = [
             reader
-            for reader in actual.tables[step.name.lower()].readers
+            for reader in actual.tables[name].readers
             if reader not in desired.tables and f"table/{reader}" not in actual.managed
         ]
         if others:
             raise StateError(
                 "TABLE_IS_READ",
-                f"{step.name!r} is no longer in the project, and cannot be dropped: others read it",
+                f"{name!r} is no longer in the project, and cannot go: others read it",
                 f"these do, and are not of this project: {', '.join(others)}",
                 "drop them first, or keep the file",
             )
+
+
+def _check_names_stay(desired: Desired, steps: list[Step]) -> None:
+    """What the project itself still reads under a name that goes is refused, with the file that reads it."""
+    goes = ((_name_that_goes(step), step) for step in steps)
+    gone = {name: step for name, step in goes if name is not None and name not in desired.tables}
+    for wanted in desired.queries:
+        with at(wanted.place, wanted.query):
+            for parts in table_names(wanted.query):
+                if parts[-1].lower() in gone:
+                    raise StateError(
+                        "DROPPED_BUT_READ",
+                        f"{wanted.name!r} reads {parts[-1]!r}, which is no longer in the project",
+                        f"the plan would be: {gone[parts[-1].lower()]}",
+                        "keep the file, or change the query",
+                    )
+
+
+def _name_that_goes(step: Step) -> str | None:
+    """The name under which there will be nothing any more."""
+    if step.verb is Verb.DROP and step.kind is not Kind.SETTING:
+        return step.name.lower()
+    return step.earlier

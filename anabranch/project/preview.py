@@ -42,6 +42,7 @@ def preview(engine: Engine, desired: Desired, plan: Plan, now: datetime) -> Prev
     for node in (*made.filled, *made.kept):
         with at(desired.tables[node.name.lower()].place):
             check_definition(made.planned, node)
+    _check_columns_stay(engine, made.planned, desired)
     modes = {}
     for name, program in made.programs.items():
         reasons = "; ".join(f"{each.construct}: {each.reason}" for each in program.refusals)
@@ -70,6 +71,27 @@ def _with_new_columns(engine: Engine, info: TableInfo, source: WantedSource) -> 
     added = columns_of_definition(engine, new)
     fields = tuple(range(-len(added), 0))
     return replace(info, columns=(*info.columns, *added), field_ids=(*info.field_ids, *fields))
+
+
+def _check_columns_stay(engine: Engine, planned: Pinned, desired: Desired) -> None:
+    """Every query that reads a source which loses columns is compiled without them."""
+    tables = dict(planned.tables)
+    for name, source in desired.sources.items():
+        info = planned.sources.get(planned.find(name) or "")
+        names = {each.name.lower() for each in source.columns}
+        if info is not None and any(each.name.lower() not in names for each in info.columns):
+            kept = [number for number, each in enumerate(info.columns) if each.name.lower() in names]
+            tables[info.id] = replace(
+                info,
+                columns=tuple(info.columns[number] for number in kept),
+                field_ids=tuple(info.field_ids[number] for number in kept),
+            )
+    if tables == dict(planned.tables):
+        return
+    without = replace(planned, tables=tables)
+    for wanted in desired.queries:
+        with at(wanted.place, wanted.query):
+            engine.compile(wanted.query, without)
 
 
 def _info(key: str, name: str, columns: tuple[Column, ...]) -> TableInfo:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anabranch.errors import StorageError
 from anabranch.spark.session import LOCAL_SETTINGS, leave_local_session, private_session, shared_local_session
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class OwnSession:
     def __init__(self, given: SparkSession | None, kept: Sequence[str]) -> None:
         self._kept = kept
         self._lock = threading.Lock()
+        self._is_closed = False
         self._is_local = given is None
         self._session = None if given is None else self._beside(given)
 
@@ -31,6 +33,8 @@ class OwnSession:
     def get(self) -> SparkSession:
         """The session; a local one is started the first time."""
         with self._lock:
+            if self._is_closed:
+                raise StorageError("LAKE_CLOSED", "the lake is closed", hint="Open it again with connect(...).")
             if self._session is None:
                 base = shared_local_session()
                 try:
@@ -49,7 +53,8 @@ class OwnSession:
     def close(self) -> None:
         """Let go of the local session, if it was started; the last lake to leave stops it."""
         with self._lock:
-            started, self._session = self._session is not None, None
+            started = self._session is not None and not self._is_closed
+            self._is_closed = True
             if started and self._is_local:
                 leave_local_session()
 

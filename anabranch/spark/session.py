@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,10 +56,17 @@ def shared_local_session() -> SparkSession:
     """The local session that all lakes of this process share; each that asked for it calls `leave_local_session`."""
     with _lakes.lock:
         if _lakes.count == 0:
-            _lakes.own = SparkSession.getActiveSession() is None
+            _lakes.own = not _is_running()
         session = local_session()
         _lakes.count += 1
         return session
+
+
+def _is_running() -> bool:
+    """Whether somebody in this process has started Spark, on whatever thread: the active session is one thread's."""
+    core: Any = sys.modules.get("pyspark.core.context")
+    started = core is not None and core.SparkContext._active_spark_context is not None
+    return started or SparkSession.getActiveSession() is not None
 
 
 def leave_local_session() -> None:

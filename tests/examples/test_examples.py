@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import runpy
 import shutil
@@ -38,25 +39,21 @@ def test_a_script_runs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_the_notebook_runs() -> None:
-    cells = json.loads((EXAMPLES / "08_notebook.ipynb").read_text())["cells"]
     names: dict[str, object] = {}
-    for cell in cells:
+    for cell in json.loads((EXAMPLES / "08_notebook.ipynb").read_text())["cells"]:
         if cell["cell_type"] == "code":
-            *lines, last = "".join(cell["source"]).rsplit("\n", 1)
-            exec("\n".join(lines), names)
-            _shown(last, names)
+            run_cell("".join(cell["source"]), names)
 
 
-def _shown(last: str, names: dict[str, object]) -> None:
-    """The value of a cell is shown as HTML, where it has some."""
-    try:
-        code = compile(last, "cell", "eval")
-    except SyntaxError:
-        exec(last, names)
-        return
-    value = eval(code, names)
-    if hasattr(value, "_repr_html_"):
-        assert "<" in value._repr_html_()
+def run_cell(text: str, names: dict[str, object]) -> None:
+    """A cell as a notebook runs it: the value of its last expression is shown, as HTML where it has some."""
+    module = ast.parse(text)
+    last = module.body.pop() if isinstance(module.body[-1], ast.Expr) else None
+    exec(compile(module, "cell", "exec"), names)
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        if hasattr(value, "_repr_html_"):
+            assert "<" in value._repr_html_()
 
 
 @pytest.mark.parametrize("folder", PROJECTS, ids=lambda path: path.name)

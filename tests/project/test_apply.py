@@ -92,6 +92,10 @@ def test_views_sources_and_settings_change_with_the_project(lake: Lake, tmp_path
     del files["tables/by_day.sql"]
     with pytest.raises(AnabranchError, match="DATA_WOULD_BE_LOST"):
         applied(lake, folder, files)
+    wrong = files | {"tables/sales.sql": "CREATE TABLE sales (id BIGINT, amount DECIMAL(12,2))"}
+    with pytest.raises(AnabranchError, match="UNRESOLVED_COLUMN") as caught:
+        applied(lake, folder, wrong, allow_data_loss=True)
+    assert caught.value.place == "tables/by_region.sql:2"
     applied(lake, folder, files, allow_data_loss=True)
     assert lake.table("sales").columns == ["id", "region", "amount"]
 
