@@ -83,7 +83,7 @@ def test_why_full_from_top_to_bottom(elsewhere: Path) -> None:
     for block in page:
         if block.language == "python":
             run_python(block.text, names)
-    os.chdir(elsewhere / "shop")
+    os.chdir(elsewhere / "orders_lake")
     for block in page:
         if block.language == "console":
             run_console(block.text)

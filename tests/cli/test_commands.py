@@ -135,24 +135,24 @@ def test_a_failing_table_ends_the_refresh_with_1(lake: anabranch.Lake) -> None:
     )
 
 
-def test_a_project_from_init_to_nothing_to_do(
-    lake: anabranch.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_is_made_found_and_planned_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What apply does with it is run from the documents."""
     monkeypatch.delenv("ANABRANCH_LAKE", raising=False)
     monkeypatch.chdir(tmp_path)
     assert "anabranch.toml" in run("init", "mine").stdout
     assert run("init", "mine").exit_code == Exit.REFUSED
-    assert run("plan").exit_code == Exit.REFUSED
+    assert "PROJECT_NOT_FOUND" in run("plan").stderr
     monkeypatch.chdir(tmp_path / "mine")
     assert run("plan", "--quick", "--exit-code").exit_code == Exit.CHANGES
     assert not (tmp_path / "mine" / "lake").exists(), "a plan changes nothing"
-    planned = as_json("plan")
-    assert planned["modes"]["exec_summary"] == "DIFFERENTIAL"
-    applied = as_json("apply")
-    assert len(applied["report"]["nodes"]) == 3
-    assert run("plan", "--exit-code").exit_code == Exit.DONE
-    assert "nothing to do" in run("apply").stdout
-    assert run("status").exit_code == 0
+    planned = as_json("plan", "--quick")
+    assert [step["name"] for step in planned["steps"]] == [
+        "sales",
+        "exec_summary",
+        "revenue_by_product",
+        "revenue_by_region",
+    ]
+    assert "anabranch apply" in run("status").stderr, "who has a project and no lake is told how to make it"
 
 
 def test_what_nobody_foresaw_is_told_in_words(tmp_path: Path) -> None:
