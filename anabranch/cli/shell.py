@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from anabranch.cli.results import print_result
 from anabranch.cli.terminal import busy, out, tell
 from anabranch.errors import AnabranchError, QueryError
+from anabranch.spark.session import cancel_jobs
 from anabranch.sql.statements import split_statements, statement_places
 from anabranch.sql.tokens import tokenize
 
@@ -97,6 +98,8 @@ class Shell:
         except AnabranchError as error:
             tell(error)
         except KeyboardInterrupt:
+            if self._lake._engine.own_session.is_started:
+                cancel_jobs(self._lake.spark)
             out.print("interrupted; what was not committed never happened")
 
     def _backslash(self, line: str) -> bool:

@@ -120,6 +120,14 @@ def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
         session.conf.set(key, value)
 
 
+def cancel_jobs(session: SparkSession) -> None:
+    """Stop what the session is running."""
+    if is_remote(session):
+        session.interruptAll()
+    else:
+        session.sparkContext.cancelAllJobs()
+
+
 def is_remote(spark: SparkSession) -> bool:
     """Whether the session speaks to a server over Spark Connect, where there are no jobs or JVM to look at."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
