@@ -126,8 +126,12 @@ def _check(lake: Lake, console: Console, as_json: bool) -> list[dict[str, Any]]:
 
 def _serve(folder: str) -> None:
     """The web page on the demo's lake, until it is stopped."""
+    from typer.main import get_command
+
     from anabranch.cli.main import app
 
-    if not any(each.name == "serve" for each in app.registered_commands):
+    commands: dict[str, Any] = getattr(get_command(app), "commands", {})
+    if "serve" not in commands:
         raise StateError("SERVE_MISSING", "this installation has no `anabranch serve`", hint="update anabranch")
-    subprocess.run([sys.executable, "-m", "anabranch", "serve", "--lake", folder], check=False)
+    by_name = any(option == "--lake" for each in commands["serve"].params for option in each.opts)
+    subprocess.run([sys.executable, "-m", "anabranch", "serve", *(["--lake"] if by_name else []), folder], check=False)
