@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,18 @@ LOCAL_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "FATAL",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
+}
+FOR_SMALL_CHANGES = {
+    # Every broadcast is a job of its own; where it is worth it there is a hint.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+FOR_FEW_ROWS = {
+    **FOR_SMALL_CHANGES,
+    # Generating and compiling code takes longer than working through a few thousand rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
@@ -126,6 +139,21 @@ def cancel_jobs(session: SparkSession) -> None:
         session.interruptAll()
     else:
         session.sparkContext.cancelAllJobs()
+
+
+@contextmanager
+def tuned(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Inside, the session has these settings, which change how fast something is computed, never what."""
+    before = {key: session.conf.get(key) for key in settings}
+    configure(session, settings)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
 
 
 def is_remote(spark: SparkSession) -> bool:

@@ -137,6 +137,16 @@ class DuckLakeStore:
         check_readable(found)
         return self._frame(found, self._planner.rows(found, kept.number), rowid=rowid)
 
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        found = self._table(table, end)
+        check_readable(found)
+        if self._table(table, start).fields != found.fields:
+            return None
+        scans = self._planner.both(found, start.number, end.number)
+        return None if not scans else self._frame(found, Plan(scans, []))
+
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
         start, end = self._kept(table, since), self._kept(table, upto)
