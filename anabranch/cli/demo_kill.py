@@ -32,7 +32,7 @@ class Victim:
     def process(self) -> int:
         return self._process.pid
 
-    def refresh_and_die(self, seconds: float = 180.0) -> bool:
+    def refresh_and_die(self, seconds: float = 600.0) -> bool:
         """Let it refresh; True if it was killed while it did."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
