@@ -21,6 +21,7 @@ from anabranch.errors import StateError
 
 if TYPE_CHECKING:
     from anabranch.lake import Lake
+    from anabranch.observe.report import Report
 
 ROUNDS = 3
 NEXT = """
@@ -81,13 +82,19 @@ def _round(lake: Lake, rng: Random, number: int, console: Console, as_json: bool
     """Write, refresh, and look whether both branches add up to the same."""
     if number == 1:
         console.print("\nLive writes. Each refresh works out only what the change does, all three in one commit.")
-        console.print("To the right the total by region and the total by product:")
+        console.print("To the right: rows that went and came, and both totals of the diamond:")
     with busy("writing and refreshing", as_json):
         written = shop.write_round(lake, rng, number)
         report = lake.refresh()
         found = shop.totals(lake)
-    console.print(f"  {written:<28} snapshot {report.snapshot:>3}  {report.seconds:5.2f} s  {_equation(found)}")
+    console.print(f"  {written:<28} snapshot {report.snapshot:>3}  {_changed(report):>12}  {_equation(found)}")
     return {"written": written, "equal": found.are_equal, "total": found.by_region, **report.to_dict()}
+
+
+def _changed(report: Report) -> str:
+    """How many rows of stream tables went and came."""
+    nodes = report.nodes.values()
+    return f"-{sum(each.rows_deleted for each in nodes)} +{sum(each.rows_inserted for each in nodes)} rows"
 
 
 def _equation(found: shop.Totals) -> str:
@@ -109,8 +116,10 @@ def _kill(lake: Lake, rng: Random, victim: Victim, console: Console, as_json: bo
         report = lake.refresh()
         found = shop.totals(lake)
     was = "killed" if died else "NOT killed"
-    console.print(f"  it was {was}; the lake shows what it showed before    {_equation(after)}")
-    console.print(f"  the next refresh   snapshot {report.snapshot:>3}  {report.seconds:5.2f} s  {_equation(found)}")
+    console.print(f"  {f'it was {was}; the lake shows what it showed before':<55}{_equation(after)}")
+    console.print(
+        f"  {'the next refresh':<28} snapshot {report.snapshot:>3}  {_changed(report):>12}  {_equation(found)}"
+    )
     return {"killed": died, "lost": lost + (not died), "equal": found.are_equal, **report.to_dict()}
 
 

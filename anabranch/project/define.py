@@ -123,7 +123,7 @@ def _alter(engine: Engine, pinned: Pinned, made: Definitions, wanted: WantedTabl
         new = replace(new, input_names=names, views=dict(program.views))
         made.add(new, program)
         made.kept.append(new)
-        if RefreshMode.IMMEDIATE is new.refresh_mode is not old.refresh_mode:
+        if new.refresh_mode is RefreshMode.IMMEDIATE and old.refresh_mode is not RefreshMode.IMMEDIATE:
             made.immediate.append(new)
         return
     _refill(engine, made, old, new, program)
