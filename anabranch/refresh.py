@@ -21,6 +21,7 @@ from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
+from anabranch.observe.logs import log_tick
 from anabranch.observe.record import history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.pinned import Pinned
@@ -111,14 +112,25 @@ class Tick:
 
     def perform(self) -> Report:
         started = time.perf_counter()
-        with count_jobs(self.engine.session) as jobs:
-            self._work_out()
+        jobs = self._work_out_counted() if self._moving or self.defined else 0
         worked_out = time.perf_counter()
         version = self._commit()
         self._remember_those_without_data()
         ended = time.perf_counter()
         timings = {"work_out": worked_out - started, "commit": ended - worked_out}
-        return Report(version.number, ended - started, jobs.jobs, self._node_reports(), timings, self.notices)
+        report = Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
+        log_tick(report)
+        return report
+
+    @property
+    def _moving(self) -> list[StreamTable]:
+        return [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
+
+    def _work_out_counted(self) -> int | None:
+        """Work out what moves; returns how many Spark jobs that took. Where nothing moves Spark is not started."""
+        with count_jobs(self.engine.session) as count:
+            self._work_out()
+        return count.jobs
 
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
@@ -126,8 +138,7 @@ class Tick:
         inputs = TickInputs(
             self.engine.store, self.pinned, self.replaced, small_tables=self.engine.small_tables, clocks=clocks
         )
-        moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
-        self.outcomes = TickWork(self.engine, inputs, moving).run()
+        self.outcomes = TickWork(self.engine, inputs, self._moving).run()
         for each in self.defined:
             error = self._not_made(each)
             if error is not None:

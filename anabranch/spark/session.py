@@ -6,16 +6,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import SettingError
 
+QUIET = Path(__file__).with_name("log4j2.properties").as_uri()
 LOCAL_SETTINGS = {
     "spark.master": "local[*]",
     "spark.app.name": "anabranch",
@@ -31,6 +34,7 @@ LOCAL_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "FATAL",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
 }
 FOR_SMALL_CHANGES = {
     # Every broadcast is a job of its own; where it is worth it there is a hint.
@@ -65,10 +69,17 @@ def shared_local_session() -> SparkSession:
     """The local session that all lakes of this process share; each that asked for it calls `leave_local_session`."""
     with _lakes.lock:
         if _lakes.count == 0:
-            _lakes.own = SparkSession.getActiveSession() is None
+            _lakes.own = not _is_running()
         session = local_session()
         _lakes.count += 1
         return session
+
+
+def _is_running() -> bool:
+    """Whether somebody in this process has started Spark, on whatever thread: the active session is one thread's."""
+    core: Any = sys.modules.get("pyspark.core.context")
+    started = core is not None and core.SparkContext._active_spark_context is not None
+    return started or SparkSession.getActiveSession() is not None
 
 
 def leave_local_session() -> None:
@@ -120,6 +131,14 @@ def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
     """Set what a definition asks for (time zone, ANSI, case sensitivity ...) in a session of ours."""
     for key, value in settings.items():
         session.conf.set(key, value)
+
+
+def cancel_jobs(session: SparkSession) -> None:
+    """Stop what the session is running."""
+    if is_remote(session):
+        session.interruptAll()
+    else:
+        session.sparkContext.cancelAllJobs()
 
 
 @contextmanager
