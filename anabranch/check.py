@@ -54,10 +54,18 @@ class CheckResult:
 
 
 def check_node(engine: Engine, name: str) -> CheckResult:
-    """Run the node's settled query on its inputs at the versions its frontier names, and compare both ways."""
-    pinned = engine.pin()
-    node = pinned.node(name)
-    engine.under(node.session)
+    """Run the node's settled query on its inputs at the versions its frontier names, and compare both ways.
+
+    It means what it meant when it was defined, so the session is its own meanwhile: ticks wait.
+    """
+    with engine.lock, engine.restoring():
+        pinned = engine.pin()
+        node = pinned.node(name)
+        engine.under(node.session)
+        return _compared(engine, pinned, node)
+
+
+def _compared(engine: Engine, pinned: Pinned, node: StreamTable) -> CheckResult:
     stored = rows_of(engine, pinned, node.id)
     leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
     unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])

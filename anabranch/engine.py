@@ -13,6 +13,7 @@ from anabranch.algebra.relation import Column
 from anabranch.compile import Clock, Program, compile_query
 from anabranch.definitions import SETTING, StreamTable
 from anabranch.errors import QueryError, StateError
+from anabranch.observe.ticks import TickLog
 from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings, seconds
 from anabranch.spark.analyze import SparkAnalyzer
@@ -61,7 +62,9 @@ class Engine:
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], tuple[_MadeFor, Program]] = field(default_factory=dict)
+    ticks: TickLog = field(default_factory=TickLog)
     _as_it_was: dict[str, str] | None = None
+    _restoring: int = 0
     _local: threading.local = field(default_factory=threading.local)
 
     def pin(self) -> Pinned:
@@ -97,11 +100,13 @@ class Engine:
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """Afterwards the session means again what the user lets it mean."""
+        """Afterwards the session means again what the user lets it mean; may be nested, the holder of `lock` alone."""
+        self._restoring += 1
         try:
             yield
         finally:
-            if self._as_it_was is not None:
+            self._restoring -= 1
+            if self._as_it_was is not None and not self._restoring:
                 configure(self.session, self._as_it_was)
                 self._as_it_was = None
 
@@ -120,7 +125,7 @@ class Engine:
     def program(self, node: StreamTable, pinned: Pinned, clock: str | None = None) -> Program:
         """A stream table's program, compiled once per definition and process, while its inputs keep their columns.
 
-        One that reads the date is compiled once a day.
+        One that reads the date is compiled once a day. Compiling needs the session, and waits for a tick that has it.
         """
         reached = pinned.frontiers[node.id].clock if node.id in pinned.frontiers else None
         at = (clock or node.clock_at(reached)) if node.clock == "DATE" else None
@@ -128,8 +133,9 @@ class Engine:
         made_for = at, tuple(pinned.columns(table) for table in node.inputs)
         known = self._programs.get(key)
         if known is None or known[0] != made_for:
-            self.under(node.session)
-            known = self._programs[key] = (made_for, self.compile(node.query, pinned, node.views, at))
+            with self.lock, self.restoring():
+                self.under(node.session)
+                known = self._programs[key] = (made_for, self.compile(node.query, pinned, node.views, at))
         return known[1]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +27,8 @@ from anabranch.store.protocol import Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from anabranch.observe.web.server import Options, Serving
 
 Rows = Any
 """Rows to write: a list of tuples or dicts, an Arrow table, a pandas or a Spark DataFrame."""
@@ -142,6 +144,12 @@ class Lake:
         Of all processes that run a lake's scheduler one works; the others stand by and take over when it ends.
         """
         self._scheduler.run()
+
+    def serve(self, options: Options | None = None, ready: Callable[[Serving], None] = lambda serving: None) -> None:
+        """Run the scheduler and the web page until SIGINT, SIGTERM or `Serving.stop`; `ready` gets the address."""
+        from anabranch.observe.web import server
+
+        server.serve(self._engine, self._scheduler, options or server.Options(), ready)
 
     def stop(self) -> None:
         """End `run`: what is being committed is committed, what is not never happened."""

@@ -22,8 +22,9 @@ from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
 from anabranch.observe.logs import log_tick
-from anabranch.observe.record import history_row, readable
+from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
+from anabranch.observe.ticks import TickSeen
 from anabranch.pinned import Pinned
 from anabranch.rebuild import node_replaced, plan_tick
 from anabranch.schedule import decide as decisions
@@ -108,17 +109,21 @@ class Tick:
     notices: tuple[str, ...] = ()
     rebuilt: tuple[str, ...] = ()
     outcomes: dict[str, NodeWork] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def perform(self) -> Report:
+        self.seconds["plan"] = (datetime.now(UTC) - self.now).total_seconds()
         started = time.perf_counter()
         jobs = self._work_out_counted() if self._moving or self.defined else 0
         worked_out = time.perf_counter()
-        version = self._commit()
+        version = self._commit(jobs)
         self._remember_those_without_data()
         ended = time.perf_counter()
-        timings = {"work_out": worked_out - started, "commit": ended - worked_out}
+        timings = {**self.seconds, "commit": ended - worked_out}
         report = Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
+        if self.outcomes:
+            self.engine.ticks.add(TickSeen(self.id, self.now, report))
         log_tick(report)
         return report
 
@@ -138,7 +143,9 @@ class Tick:
         inputs = TickInputs(
             self.engine.store, self.pinned, self.replaced, small_tables=self.engine.small_tables, clocks=clocks
         )
-        self.outcomes = TickWork(self.engine, inputs, self._moving).run()
+        work = TickWork(self.engine, inputs, self._moving)
+        self.outcomes = work.run()
+        self.seconds |= work.seconds
         for each in self.defined:
             error = self._not_made(each)
             if error is not None:
@@ -171,7 +178,7 @@ class Tick:
     def _is_immediate(self, node: str) -> bool:
         return self.pinned.nodes[node].refresh_mode is RefreshMode.IMMEDIATE
 
-    def _commit(self) -> Version:
+    def _commit(self, spark_jobs: int | None) -> Version:
         """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
         if not self.outcomes and not self.defined:
             return self.pinned.version
@@ -187,7 +194,7 @@ class Tick:
                 (*(action for node in moved for action in self.outcomes[node].actions), *self.actions, *in_place),
                 tuple(self._requirements()),
                 documents,
-                tuple(self._history(node) for node in self.outcomes),
+                tuple(self._history(node, spark_jobs) for node in self.outcomes),
                 f"tick {self.id}",
             )
         )
@@ -235,11 +242,12 @@ class Tick:
         suspended = errors >= self.engine.settings.integer("max_consecutive_errors")
         return before.failed(described, self.now.timestamp() + backoff_seconds(errors), suspended)
 
-    def _history(self, node: str) -> dict[str, object]:
+    def _history(self, node: str, spark_jobs: int | None) -> dict[str, object]:
         report = self._node_report(node, self.outcomes[node])
         reached = self._advancing.get(node)
         frontier = None if reached is None else readable(reached, self.pinned.name_of)
-        return history_row(self.id, self.now, self.pinned.nodes[node], report, frontier)
+        tick = TickCost(self.id, self.now, spark_jobs, self.seconds)
+        return history_row(tick, self.pinned.nodes[node], report, frontier)
 
     def _node_reports(self) -> dict[str, NodeReport]:
         reports = [self._report_of(each) for each in self.decided]
@@ -272,6 +280,7 @@ class Tick:
             outcome.rows_inserted,
             outcome.rows_deleted,
             outcome.seconds,
+            not_fused=outcome.not_fused,
         )
 
     def _remember_those_without_data(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -101,21 +102,31 @@ class TickWork:
         self.done: dict[str, NodeWork] = {}
         self._works: dict[str, NodeWork] = {}
         self._auto = Auto(engine, inputs, self._nodes)
+        self.seconds: dict[str, float] = {}
 
     def run(self) -> dict[str, NodeWork]:
         """Every node that could be worked out, or failed; those that read a failed one are left out."""
-        self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
-        self._choose_together()
-        self._mark_fused()
+        with self._timed("compile"):
+            self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
+            self._choose_together()
+            self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
         with Runner(self._engine.session, limit=limit) as runner:
-            self._read_ahead(limit)
-            while ready := list(self._ready()):
-                self._engine.check_not_given_up()
-                self._round(runner, ready)
+            with self._timed("read"):
+                self._read_ahead(limit)
+            with self._timed("compute"):
+                while ready := list(self._ready()):
+                    self._engine.check_not_given_up()
+                    self._round(runner, ready)
         self._learn()
         blocked = self._blocked()
         return {node: work for node, work in self._works.items() if node not in blocked}
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - started
 
     def _read_ahead(self, limit: int) -> None:
         """Once for all; if that fails, each node reads its own, and the one whose fault it is fails."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import apply, check, demo, diamonds, explain, graph, history, init, plan, refresh, sql, status
+from anabranch.cli import apply, check, demo, diamonds, explain, graph, history, init, plan, refresh, serve, sql, status
 from anabranch.cli.logs import LogFormat, LogLevel, log_to_stderr
 from anabranch.cli.terminal import guarded, out
 
@@ -20,6 +20,7 @@ app.command("plan", rich_help_panel=WORK)(guarded(plan.plan))
 app.command("apply", rich_help_panel=WORK)(guarded(apply.apply))
 app.command("sql", rich_help_panel=WORK)(guarded(sql.sql))
 app.command("refresh", rich_help_panel=WORK)(guarded(refresh.refresh))
+app.command("serve", rich_help_panel=WORK)(guarded(serve.serve))
 app.command("check", rich_help_panel=WORK)(guarded(check.check))
 app.command("explain", rich_help_panel=WORK)(guarded(explain.explain))
 app.command("status", rich_help_panel=LOOK)(guarded(status.status))

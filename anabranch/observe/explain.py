@@ -48,7 +48,8 @@ def explain(engine: Engine, name: str | None = None, query: str | None = None, q
     """Explain a stream table, or a query before it is made one; `quick` tells what is stored and starts no Spark."""
     pinned = engine.pin()
     if query is not None:
-        program = engine.compile(query, pinned)
+        with engine.lock:
+            program = engine.compile(query, pinned)
         return Explanation(name or "query", (("query", query.strip()), *_compiled(pinned, program)))
     if name is None:
         raise TypeError("explain takes the name of a stream table, or query=...")

@@ -92,7 +92,11 @@ class DependencyTree:
 
 def diamond_groups(engine: Engine) -> Diamonds:
     """The diamond groups of the lake as it is now."""
-    pinned = engine.pin()
+    return diamonds_at(engine, engine.pin())
+
+
+def diamonds_at(engine: Engine, pinned: Pinned) -> Diamonds:
+    """The diamond groups at a snapshot."""
     return Diamonds(tuple(_diamond(pinned, group) for group in graph_state(engine, pinned).shape.groups))
 
 

@@ -22,7 +22,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node in one tick. `reason` starts with a stable code word."""
+    """One node in one tick. `reason` starts with a stable code word; `not_fused` is one for why it ran on its own."""
 
     name: str
     action: Action
@@ -32,6 +32,7 @@ class NodeReport:
     rows_deleted: int = 0
     seconds: float = 0.0
     error: Mapping[str, str] | None = None
+    not_fused: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The report for programs."""

@@ -19,6 +19,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
+from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
 from anabranch.store.open import COMMIT_TIMEOUT_SECONDS, Opened, open_lake
@@ -30,12 +31,13 @@ from anabranch.store.protocol import (
     StagedFiles,
     TableAt,
     TableInfo,
+    TableName,
     Version,
     ViewInfo,
 )
 from anabranch.store.read import configure, perform
 from anabranch.store.stage import stage
-from anabranch.store.system import read_history
+from anabranch.store.system import read_history, read_last_history
 from anabranch.store.versions import Versions
 
 if TYPE_CHECKING:
@@ -164,9 +166,27 @@ class DuckLakeStore:
         found = self._documents.at(at or self.head())
         return {key: value for key, value in found.items() if key.startswith(prefix)}
 
-    def history(self, limit: int | None = None) -> pa.Table:
-        """History rows, newest first."""
-        return read_history(self._opened.connection, limit)
+    def history(self, limit: int | None = None, node: str | None = None, since: Version | None = None) -> pa.Table:
+        """History rows, newest first: of all nodes or of one, by id; all, or those of snapshots after `since`."""
+        return read_history(self._opened.connection, limit, node, since.number if since else None)
+
+    def last_history(self) -> pa.Table:
+        """The newest history row of each node."""
+        return read_last_history(self._opened.connection)
+
+    def first_rows(self, name: TableName, at: Version, limit: int) -> pa.Table:
+        """A few rows of a table or view, whichever come first, read by DuckDB: no Spark job."""
+        return first_rows(self._opened.connection, name, at, limit)
+
+    def count_rows(self, name: TableName, at: Version) -> int:
+        """The rows that a table or view shows, counted by DuckDB: for views that hide some."""
+        return count_rows(self._opened.connection, name, at)
+
+    def first_change_at(self, table: str, since: Version, upto: Version) -> str | None:
+        """When the first commit after `since` that the log says changed the table was made; None if none did."""
+        found = self._table(table, self._kept(table, upto))
+        entry = self._catalog.log.first_change(found.number, since.number, upto.number)
+        return None if entry is None else entry.committed_at
 
     def commit(self, commit: Commit) -> Version:
         """Check the requirements and apply everything as one snapshot, or raise and change nothing."""
