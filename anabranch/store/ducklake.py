@@ -59,6 +59,7 @@ class DuckLakeStore:
 
     def __init__(self, opened: Opened, spark: SparkSession, history_retention_seconds: float = _WEEK) -> None:
         configure(spark)
+        self.history_retention_seconds = history_retention_seconds
         self._spark = spark
         self._opened = opened
         self._catalog = Catalog(opened.connection)
@@ -68,7 +69,7 @@ class DuckLakeStore:
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
-        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened, history_retention_seconds)
+        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
     @property
     def spark(self) -> SparkSession:
