@@ -64,6 +64,7 @@ class DuckLakeStore:
         self, opened: Opened, session: Callable[[], SparkSession], history_retention_seconds: float = _WEEK
     ) -> None:
         self._session = session
+        self.history_retention_seconds = history_retention_seconds
         self._opened = opened
         self._catalog = Catalog(opened.connection)
         self._planner = Planner(self._catalog)
@@ -72,7 +73,7 @@ class DuckLakeStore:
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
-        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened, history_retention_seconds)
+        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
     @cached_property
     def spark(self) -> SparkSession:
