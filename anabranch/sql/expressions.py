@@ -12,6 +12,7 @@ from anabranch.sql.query_syntax import Query
 from anabranch.sql.syntax import (
     Aliased,
     Conjunction,
+    Disjunction,
     Equal,
     Expr,
     Lambda,
@@ -67,7 +68,7 @@ class ExpressionGrammar(Cursor):
     def expression(self) -> Expr:
         start = self.index
         operands = self._joined_by("OR", self._conjunction)
-        return operands[0] if len(operands) == 1 else Opaque(start, self.index, operands)
+        return operands[0] if len(operands) == 1 else Disjunction(start, self.index, operands)
 
     def _conjunction(self) -> Expr:
         start = self.index

@@ -98,6 +98,12 @@ REFUSED: dict[str, Refusal] = {
             "qualify the column or give it an alias",
         ),
         Refusal(
+            "query that stops the translator",
+            "TRANSLATION_FAILED",
+            "translating it failed with an error of ours",
+            "use refresh mode FULL, and report the query as a defect",
+        ),
+        Refusal(
             "expression in this position",
             "EXPRESSION_NOT_UNDERSTOOD",
             "Spark accepts it, but how it combines rows is not understood here",
