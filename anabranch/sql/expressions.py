@@ -287,7 +287,9 @@ class ExpressionGrammar(Cursor):
         if not self.at_any(QUERY_STARTS, ahead):
             return False
         following = self.token(ahead + 1)
-        return following.upper not in (",", ")", ".", "=", "+", "-") or following.kind is Kind.STRING
+        if following.upper in ("+", "-") and following.kind is not Kind.STRING:
+            return self.at("SELECT", ahead=ahead)
+        return following.upper not in (",", ")", ".", "=") or following.kind is Kind.STRING
 
     def _word(self, start: int) -> Expr:
         token = self.token()

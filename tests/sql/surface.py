@@ -55,7 +55,7 @@ def surface_sql(relation: Relation) -> str:
     """A SELECT of the relation's columns in order."""
     match relation:
         case Scan():
-            return f"SELECT {names_of(relation.columns)} FROM {relation.table}"
+            return f"SELECT {names_of(relation.columns)} FROM {quoted(relation.table)}"
         case Empty():
             nulls = (f"CAST(NULL AS {quoted_type(each.type)}) AS {quoted(each.name)}" for each in relation.columns)
             return f"SELECT {', '.join(nulls)} WHERE false"
