@@ -233,7 +233,8 @@ def structs(g: Generator) -> Made:
     rows = g.rows(Kind.NUMBER, Kind.TEXT)
     (number, *_), (text, *_) = g.plain(rows, Kind.NUMBER), g.plain(rows, Kind.TEXT)
     alias = g.fresh("r")
-    inner = f"SELECT named_struct('n', {named(rows, number)}, 'w', named_struct('t', {named(rows, text)})) AS s FROM {rows.text}"
+    nested = f"named_struct('n', {named(rows, number)}, 'w', named_struct('t', {named(rows, text)}))"
+    inner = f"SELECT {nested} AS s FROM {rows.text}"
     shown = (Shown(g.fresh(), Kind.NUMBER), Shown(g.fresh(), Kind.TEXT))
     items = f"{alias}.s.n AS {shown[0].name}, max({alias}.s.w.t) AS {shown[1].name}"
     return made_of(f"SELECT {items} FROM ({inner}) AS {alias} GROUP BY {alias}.s.n", shown, rows)

@@ -101,8 +101,8 @@ def window_over_groups(g: Generator) -> Made:
     names = [each.name for each in shown]
     total = f"sum({named(rows, number)})"
     text = (
-        f"SELECT {named(rows, key)} AS {names[0]}, {total} AS {names[1]}, rank() OVER (ORDER BY {total} DESC) AS {names[2]} "
-        f"FROM {rows.text} GROUP BY {named(rows, key)}"
+        f"SELECT {named(rows, key)} AS {names[0]}, {total} AS {names[1]}, "
+        f"rank() OVER (ORDER BY {total} DESC) AS {names[2]} FROM {rows.text} GROUP BY {named(rows, key)}"
     )
     return made_of(text, shown, rows)
 

@@ -139,8 +139,8 @@ def common_table_twice(g: Generator) -> Made:
     more, others = g.some(second)
     words = g.rng.choice(("JOIN", "LEFT JOIN"))
     text = (
-        f"WITH {name} AS ({inner.made.text}) SELECT {', '.join([*items, *more])} FROM {first.text} {words} {second.text} "
-        f"ON {on_clause(g, first, second)}"
+        f"WITH {name} AS ({inner.made.text}) SELECT {', '.join([*items, *more])} "
+        f"FROM {first.text} {words} {second.text} ON {on_clause(g, first, second)}"
     )
     return made_of(text, (*shown, *others), inner, joins=sides("common_table_twice", inner, inner))
 

@@ -42,7 +42,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Made:
-    """A query: its text, columns, the constructs in it and the sources it reads, and those on the sides of its joins."""
+    """A query: its text, its columns, the constructs in it, the sources it reads, and which are joined with which."""
 
     text: str
     columns: tuple[Shown, ...]
