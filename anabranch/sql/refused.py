@@ -44,6 +44,12 @@ REFUSED: dict[str, Refusal] = {
             "compute the value when the source is written",
         ),
         Refusal(
+            "time function",
+            "TIME_FUNCTION",
+            "its value moves on by itself",
+            "compare with the time when the table is read, in a view over it, or use current_date",
+        ),
+        Refusal(
             "approximate aggregate",
             "APPROXIMATE_AGGREGATE",
             "its value depends on the order in which rows are read",

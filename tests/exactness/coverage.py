@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.algebra.relation import Column
-from anabranch.compile import Program, compile_query
+from anabranch.compile import Clock, Program, compile_query
 from anabranch.delta.choose import EXPLANATIONS, notes_of
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.sql.analyzer import TableBinding
@@ -85,7 +85,8 @@ def compiled(spark: SparkSession, query: str) -> Program:
     for name, binding in bindings.items():
         values = ", ".join(f"CAST(NULL AS {each.type}) AS {each.name}" for each in binding.columns)
         spark.sql(f"SELECT {values}").createOrReplaceTempView(name)
-    return compile_query(query, lambda parts: bindings.get(parts[-1].lower()), SparkAnalyzer(spark))
+    clock = Clock("2024-02-29T12:00:00.000000+00:00", "UTC")
+    return compile_query(query, lambda parts: bindings.get(parts[-1].lower()), SparkAnalyzer(spark), clock)
 
 
 def _columns(text: str) -> tuple[Column, ...]:

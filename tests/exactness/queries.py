@@ -18,9 +18,9 @@ MODULES = (constructs_rows, constructs_groups, constructs_subqueries, constructs
 """Importing them fills the table of constructs."""
 
 
-def random_query(seed: int) -> Made:
-    """The query of a seed: seeds one after the other put each construct on top in turn."""
+def random_query(seed: int, depths: tuple[int, ...] = (0, 1, 1, 2)) -> Made:
+    """The query of a seed: seeds one after the other put each construct on top in turn, over `depths` others."""
     names = sorted(CONSTRUCTS)
     rng = Random(f"query {seed}")
     generator = Generator(rng, TABLES, {name: frozenset({name}) for name in TABLES})
-    return generator.query(names[seed % len(names)], rng.choice((0, 1, 1, 2)))
+    return generator.query(names[seed % len(names)], rng.choice(depths))
