@@ -38,6 +38,9 @@ bench: setup  ## differential against full on a million rows
 docs: setup  ## write docs/reference/ from the code
 	$(RUN)/python docs/generate.py
 
+bench-operators: setup  ## each operator on a million rows, differential against full
+	$(RUN)/python -m benchmarks.operators
+
 lock: setup  ## pin every dependency anew from pyproject.toml
 	$(RUN)/python -m pip install --quiet uv
 	$(RUN)/uv pip compile --quiet --no-header --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
