@@ -11,6 +11,7 @@ from anabranch.algebra.walk import leaves
 from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
 from anabranch.inputs import TickInputs
+from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
 from anabranch.spark.moved import difference
@@ -34,6 +35,14 @@ class CheckResult:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result for programs."""
+        rows = {"missing": [list(row) for row in self.missing], "unexpected": [list(row) for row in self.unexpected]}
+        return {"name": self.name, "ok": self.ok, "rows": self.rows, **rows}
+
+    def _repr_html_(self) -> str:
+        return html.preformatted(repr(self))
 
     def __repr__(self) -> str:
         if self.ok:

@@ -17,8 +17,9 @@ from anabranch.observe.ticks import TickLog
 from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings, seconds
 from anabranch.spark.analyze import SparkAnalyzer
+from anabranch.spark.lazy import OwnSession
 from anabranch.spark.run import Runner
-from anabranch.spark.session import configure, leave_local_session, private_session, shared_local_session
+from anabranch.spark.session import configure
 from anabranch.spark.types import type_sql
 from anabranch.sql.analyzer import TableBinding, ViewBinding
 from anabranch.sql.clock import instant_in
@@ -54,9 +55,8 @@ class Engine:
 
     path: str
     store: DuckLakeStore
-    session: SparkSession
+    own_session: OwnSession
     settings: Settings
-    own_spark: bool = False
     looked_at: dict[str, float] = field(default_factory=dict)
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -71,6 +71,11 @@ class Engine:
         """The lake as it is now."""
         return pin(self.store)
 
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session of our own; a local one is started when it is first asked for."""
+        return self.own_session.get()
+
     def runner(self) -> Runner:
         """A fresh place to bind rows and run plans."""
         return Runner(self.session)
@@ -78,14 +83,14 @@ class Engine:
     @property
     def time_zone(self) -> str:
         """The time zone that queries see."""
-        return str(self.session.conf.get(SESSION_TIME_ZONE))
+        return self.own_session.setting(SESSION_TIME_ZONE)
 
     @property
     def definition_settings(self) -> dict[str, str]:
         """What a query defined now is to mean, always."""
         if self._as_it_was is not None:
             return dict(self._as_it_was)
-        return {key: str(self.session.conf.get(key)) for key in DEFINED_UNDER}
+        return {key: self.own_session.setting(key) for key in DEFINED_UNDER}
 
     def under(self, definition_settings: Mapping[str, str]) -> None:
         """Let the session mean what a definition meant; inside `restoring`, which brings back what it meant before."""
@@ -169,22 +174,19 @@ class Engine:
 
     def close(self) -> None:
         self.store.close()
-        if self.own_spark:
-            self.own_spark = False
-            leave_local_session()
+        self.own_session.close()
 
 
 def open_engine(
     path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any], create: bool = True
 ) -> Engine:
-    """Open or create the lake, in a Spark session of our own beside the user's."""
+    """Open or create the lake, with a Spark session of our own beside the user's, started when it is needed."""
     asked = Settings(given, {})
     opened = open_lake(path, catalog, create)
-    base = spark or shared_local_session()
-    session = private_session(base, {key: str(base.conf.get(key)) for key in DEFINED_UNDER})
-    store = DuckLakeStore(opened, session, seconds(asked.text("history_retention")))
+    session = OwnSession(spark, DEFINED_UNDER)
+    store = DuckLakeStore(opened, session.get, seconds(asked.text("history_retention")))
     stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
-    return Engine(path, store, session, Settings(given, stored), own_spark=spark is None)
+    return Engine(path, store, session, Settings(given, stored))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
+from anabranch.observe.logs import log_tick
 from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
 from anabranch.observe.ticks import TickSeen
@@ -114,18 +115,27 @@ class Tick:
     def perform(self) -> Report:
         self.seconds["plan"] = (datetime.now(UTC) - self.now).total_seconds()
         started = time.perf_counter()
-        with count_jobs(self.engine.session) as jobs:
-            self._work_out()
+        jobs = self._work_out_counted() if self._moving or self.defined else 0
         worked_out = time.perf_counter()
-        spark_jobs = jobs.jobs
-        version = self._commit(spark_jobs)
+        version = self._commit(jobs)
         self._remember_those_without_data()
         ended = time.perf_counter()
         timings = {**self.seconds, "commit": ended - worked_out}
-        report = Report(version.number, ended - started, spark_jobs, self._node_reports(), timings, self.notices)
+        report = Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
         if self.outcomes:
             self.engine.ticks.add(TickSeen(self.id, self.now, report))
+        log_tick(report)
         return report
+
+    @property
+    def _moving(self) -> list[StreamTable]:
+        return [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
+
+    def _work_out_counted(self) -> int | None:
+        """Work out what moves; returns how many Spark jobs that took. Where nothing moves Spark is not started."""
+        with count_jobs(self.engine.session) as count:
+            self._work_out()
+        return count.jobs
 
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
@@ -133,8 +143,7 @@ class Tick:
         inputs = TickInputs(
             self.engine.store, self.pinned, self.replaced, small_tables=self.engine.small_tables, clocks=clocks
         )
-        moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
-        work = TickWork(self.engine, inputs, moving)
+        work = TickWork(self.engine, inputs, self._moving)
         self.outcomes = work.run()
         self.seconds |= work.seconds
         for each in self.defined:

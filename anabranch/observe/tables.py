@@ -98,19 +98,7 @@ def pending_changes(engine: Engine) -> pa.Table:
 
 def report_frame(engine: Engine, report: Report) -> DataFrame:
     """A tick's report as rows."""
-    rows = [
-        {
-            "name": each.name,
-            "action": each.action.value,
-            "reason": each.reason,
-            "fused": each.fused,
-            "rows_inserted": each.rows_inserted,
-            "rows_deleted": each.rows_deleted,
-            "seconds": each.seconds,
-            "snapshot": report.snapshot,
-        }
-        for each in report.nodes.values()
-    ]
+    rows = [each.to_dict() | {"snapshot": report.snapshot} for each in report.nodes.values()]
     schema = pa.schema(
         [
             ("name", pa.string()),

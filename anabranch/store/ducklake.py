@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from collections.abc import Callable
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +54,17 @@ def open_store(
     history_retention_seconds: float = _WEEK,
 ) -> DuckLakeStore:
     """Open the lake in a folder, or create it. `catalog` is `postgres:<connection string>`, or None for SQLite."""
-    return DuckLakeStore(open_lake(path, catalog, create), spark, history_retention_seconds)
+    return DuckLakeStore(open_lake(path, catalog, create), lambda: spark, history_retention_seconds)
 
 
 class DuckLakeStore:
-    """One lake, open. May be used from several threads."""
+    """One lake, open. May be used from several threads. `session` gives the one to read rows in, once it is needed."""
 
-    def __init__(self, opened: Opened, spark: SparkSession, history_retention_seconds: float = _WEEK) -> None:
-        configure(spark)
-        self._spark = spark
+    def __init__(
+        self, opened: Opened, session: Callable[[], SparkSession], history_retention_seconds: float = _WEEK
+    ) -> None:
+        self._session = session
+        self.history_retention_seconds = history_retention_seconds
         self._opened = opened
         self._catalog = Catalog(opened.connection)
         self._planner = Planner(self._catalog)
@@ -70,12 +73,14 @@ class DuckLakeStore:
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
-        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened, history_retention_seconds)
+        self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
-    @property
+    @cached_property
     def spark(self) -> SparkSession:
         """The session that reads run in."""
-        return self._spark
+        session = self._session()
+        configure(session)
+        return session
 
     @property
     def staging(self) -> Path:
@@ -134,6 +139,16 @@ class DuckLakeStore:
         found = self._table(table, kept)
         check_readable(found)
         return self._frame(found, self._planner.rows(found, kept.number), rowid=rowid)
+
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        found = self._table(table, end)
+        check_readable(found)
+        if self._table(table, start).fields != found.fields:
+            return None
+        scans = self._planner.both(found, start.number, end.number)
+        return None if not scans else self._frame(found, Plan(scans, []))
 
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
@@ -222,14 +237,14 @@ class DuckLakeStore:
 
     def _frame(self, table: Table, plan: Plan, rowid: bool = False, weight: bool = False) -> DataFrame:
         layout = partial(layout_of, self._catalog, table)
-        frames = perform(self._spark, table, plan.scans, layout, rowid, weight)
+        frames = perform(self.spark, table, plan.scans, layout, rowid, weight)
         schema = schema_of(table)
         if rowid:
             schema = schema.add(ROWID, LongType())
         for sign, rows in plan.inlined:
-            frame = to_frame(self._spark, rows if rowid else rows.drop_columns([ROWID]), schema)
+            frame = to_frame(self.spark, rows if rowid else rows.drop_columns([ROWID]), schema)
             frames.append(frame.selectExpr("*", f"{sign}L AS {quoted(WEIGHT)}") if weight else frame)
         if not frames:
             empty = schema.add(WEIGHT, LongType()) if weight else schema
-            return self._spark.createDataFrame([], empty)
+            return self.spark.createDataFrame([], empty)
         return reduce(lambda left, right: left.unionAll(right), frames)
