@@ -110,18 +110,20 @@ class Tick:
     rebuilt: tuple[str, ...] = ()
     outcomes: dict[str, NodeWork] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    table_scans: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def perform(self) -> Report:
         self.seconds["plan"] = (datetime.now(UTC) - self.now).total_seconds()
         started = time.perf_counter()
-        jobs = self._work_out_counted() if self._moving or self.defined else 0
+        jobs, stages = self._work_out_counted() if self._moving or self.defined else (0, 0)
         worked_out = time.perf_counter()
         version = self._commit(jobs)
         self._remember_those_without_data()
         ended = time.perf_counter()
         timings = {**self.seconds, "commit": ended - worked_out}
-        report = Report(version.number, ended - started, jobs, self._node_reports(), timings, self.notices)
+        reports = self._node_reports()
+        report = Report(version.number, ended - started, jobs, reports, timings, self.notices, stages, self.table_scans)
         if self.outcomes:
             self.engine.ticks.add(TickSeen(self.id, self.now, report))
         log_tick(report)
@@ -131,11 +133,11 @@ class Tick:
     def _moving(self) -> list[StreamTable]:
         return [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
 
-    def _work_out_counted(self) -> int | None:
-        """Work out what moves; returns how many Spark jobs that took. Where nothing moves Spark is not started."""
+    def _work_out_counted(self) -> tuple[int | None, int | None]:
+        """Work out what moves; how many Spark jobs and stages that took. Where nothing moves Spark is not started."""
         with count_jobs(self.engine.session) as count:
             self._work_out()
-        return count.jobs
+        return count.jobs, count.stages
 
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
@@ -146,6 +148,7 @@ class Tick:
         work = TickWork(self.engine, inputs, self._moving)
         self.outcomes = work.run()
         self.seconds |= work.seconds
+        self.table_scans = work.table_scans
         for each in self.defined:
             error = self._not_made(each)
             if error is not None:

@@ -103,6 +103,7 @@ class TickWork:
         self._works: dict[str, NodeWork] = {}
         self._auto = Auto(engine, inputs, self._nodes)
         self.seconds: dict[str, float] = {}
+        self.table_scans = 0
 
     def run(self) -> dict[str, NodeWork]:
         """Every node that could be worked out, or failed; those that read a failed one are left out."""
@@ -118,6 +119,7 @@ class TickWork:
                 while ready := list(self._ready()):
                     self._engine.check_not_given_up()
                     self._round(runner, ready)
+        self.table_scans = runner.table_scans
         self._learn()
         blocked = self._blocked()
         return {node: work for node, work in self._works.items() if node not in blocked}

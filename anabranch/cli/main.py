@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import apply, check, demo, diamonds, explain, graph, history, init, plan, refresh, serve, sql, status
+from anabranch.cli import (
+    apply,
+    bench,
+    check,
+    demo,
+    diamonds,
+    explain,
+    graph,
+    history,
+    init,
+    plan,
+    refresh,
+    serve,
+    sql,
+    status,
+)
 from anabranch.cli.logs import LogFormat, LogLevel, log_to_stderr
 from anabranch.cli.terminal import guarded, out
 
@@ -23,6 +38,7 @@ app.command("refresh", rich_help_panel=WORK)(guarded(refresh.refresh))
 app.command("serve", rich_help_panel=WORK)(guarded(serve.serve))
 app.command("check", rich_help_panel=WORK)(guarded(check.check))
 app.command("explain", rich_help_panel=WORK)(guarded(explain.explain))
+app.add_typer(bench.bench, name="bench", rich_help_panel=WORK)
 app.command("status", rich_help_panel=LOOK)(guarded(status.status))
 app.command("history", rich_help_panel=LOOK)(guarded(history.history))
 app.command("graph", rich_help_panel=LOOK)(guarded(graph.graph))

@@ -55,7 +55,11 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report(Mapping[str, NodeReport]):
-    """One tick: `snapshot` is the lake's newest afterwards; `report[name]` is a node's share."""
+    """One tick: `snapshot` is the lake's newest afterwards; `report[name]` is a node's share.
+
+    `table_scans`: how often a table that stream tables read was scanned; what is at hand, and what is read by its
+    position as a change, are not counted.
+    """
 
     snapshot: int
     seconds: float
@@ -63,6 +67,8 @@ class Report(Mapping[str, NodeReport]):
     nodes: Mapping[str, NodeReport] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    spark_stages: int | None = None
+    table_scans: int = 0
 
     def __getitem__(self, name: str) -> NodeReport:
         folded = {each.lower(): report for each, report in self.nodes.items()}
@@ -87,6 +93,8 @@ class Report(Mapping[str, NodeReport]):
             "snapshot": self.snapshot,
             "seconds": self.seconds,
             "spark_jobs": self.spark_jobs,
+            "spark_stages": self.spark_stages,
+            "table_scans": self.table_scans,
             "timings": dict(self.timings),
             "notices": list(self.notices),
             "nodes": [each.to_dict() for each in self.nodes.values()],

@@ -23,6 +23,7 @@ from anabranch.algebra.relation import (
     Consolidate,
     Relation,
     Stored,
+    iterate,
 )
 from anabranch.algebra.walk import leaves, tree_size
 from anabranch.errors import AnabranchError, RefreshError
@@ -88,6 +89,7 @@ class Runner:
         self._tables: dict[Relation, pa.Table] = {}
         self._views: list[str] = []
         self._labels = 0
+        self.table_scans = 0
 
     def __enter__(self) -> Runner:
         return self
@@ -129,12 +131,22 @@ class Runner:
         """The text that is run."""
         return render(relation, self._names)
 
+    def count_scans(self, relation: Relation) -> None:
+        """Count the tables that are scanned when this is run: a table read twice is scanned twice."""
+        uses: dict[Relation, int] = {relation: 1}
+        for each in reversed(list(iterate(relation))):
+            if isinstance(each, Before | After) and not self.is_local(each):
+                self.table_scans += uses.get(each, 0)
+            for child in () if self.is_bound(each) else each.children:
+                uses[child] = uses.get(child, 0) + uses.get(each, 0)
+
     def is_bag(self, relation: Relation) -> bool:
         """Whether the relation's rows come without weights."""
         return not self.rendered(relation).weighted
 
     def frame(self, relation: Relation) -> DataFrame:
         """The relation as a DataFrame, with WEIGHT if it is a Z-set. No job runs yet."""
+        self.count_scans(relation)
         return self._sql(self.rendered(relation).sql)
 
     def collect(self, relation: Relation, limit: int | None = None) -> pa.Table | None:
@@ -220,6 +232,7 @@ class Runner:
             return None
         self._bind_with_rowid(terms, stored)
         rendered = self.rendered(terms)
+        self.count_scans(terms)
         weighted = rendered.sql if rendered.weighted else f"SELECT *, 1L AS {quoted(WEIGHT)} FROM ({rendered.sql})"
         text = located_by_carrying(f"({weighted})", change.columns)
         return Text(text, (*change.columns, _WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>")))
@@ -363,6 +376,7 @@ class Runner:
 
     def _text(self, relation: Relation) -> Text:
         rendered = self.rendered(relation)
+        self.count_scans(relation)
         return Text(rendered.sql, relation.columns + ((_WEIGHT_COLUMN,) if rendered.weighted else ()))
 
     def _first_row(self, relation: Relation) -> Text:
