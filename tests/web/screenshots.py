@@ -71,7 +71,11 @@ def wait_until_fresh(url: str, written: int) -> None:
 
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder), anabranch.connect("shop") as lake:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chdir(folder),
+        anabranch.connect("shop", max_consecutive_errors=99) as lake,
+    ):
         make_shop(lake)
         for number in range(2):
             lake.append("sales", random_sales(Random(number), 3 + number))
