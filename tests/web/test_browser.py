@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from anabranch.observe.web.model import ErrorView
 from anabranch.observe.web.security import Access
 from tests.web.conftest import OpenTab
-from tests.web.synthetic import HINT, NASTY, SyntheticBackend, large, node, refreshed, serving, shop
+from tests.web.synthetic import HINT, NASTY, SyntheticBackend, before, large, node, refreshed, serving, shop
 
 PAGES = ("/", "/tables/exec_summary", "/tables/margin", "/tables/sales", "/ticks", "/pending", "/errors", "/api")
 PHONE = {"width": 390, "height": 844}
@@ -58,7 +58,15 @@ def test_the_graph_is_drawn(url: str, open_tab: OpenTab) -> None:
 
 def test_texts_stay_inside_their_boxes(url: str, backend: SyntheticBackend, open_tab: OpenTab) -> None:
     wide = replace(refreshed(3000, rows=10**9), reason="COST_DIFFERENTIAL_CHEAPER: and so on")
-    large_one = node("WWWW_MMMM_" * 4, ("sales",), "SUSPENDED", last=wide, rows=10**12, schedule="WWWWWWWWWW")
+    large_one = node(
+        "WWWW_MMMM_" * 4,
+        ("sales",),
+        "SUSPENDED",
+        behind_since=before(3500),
+        last=wide,
+        rows=10**12,
+        schedule="WWWWWWWWWW",
+    )
     backend.show(replace(backend.view, nodes=(*backend.view.nodes, large_one)))
     page = open_tab(url)
     expect(page.locator(".box")).to_have_count(10)

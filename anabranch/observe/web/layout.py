@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-TABLE_WIDTH = 236.0
+TABLE_WIDTH = 256.0
 TABLE_HEIGHT = 88.0
-LAYER_GAP = 84.0
+LAYER_GAP = 80.0
 ROW_GAP = 22.0
 BEND_HEIGHT = 14.0
 MARGIN = 20.0

@@ -66,9 +66,11 @@ def fitted(text: str, width: float, size: float) -> str:
 def _width(character: str) -> float:
     if character in "mwMW@%" or ord(character) > 0x2E80:
         return 1.05
+    if character in "+\u2212=<>":
+        return 0.85
     if character.isupper():
-        return 0.75
-    return 0.33 if character in " .,:;'|il" else 0.65
+        return 0.7
+    return 0.35 if character in " .,:;'|il" else 0.64
 
 
 def code_of(reason: str) -> str:
