@@ -10,6 +10,7 @@ import logging
 import time
 
 from anabranch.engine import Engine
+from anabranch.errors import AnabranchError
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class Compaction:
         self._last_at = 0.0
 
     def look(self) -> bool:
-        """Compact if a table needs it; whether it was done."""
+        """Compact if a table needs it; whether it was done. One that fails holds up no tick."""
         if time.monotonic() - self._last_at < SECONDS_BETWEEN:
             return False
         files = self._engine.store.file_counts()
@@ -33,8 +34,12 @@ class Compaction:
         crowded = [table for table, count in files.items() if count > max(most, 2 * self._left.get(table, 0))]
         if not crowded:
             return False
-        self._engine.store.compact()
         self._last_at = time.monotonic()
+        try:
+            self._engine.store.compact()
+        except AnabranchError as error:
+            log.warning("compaction is tried again later: %s", error)
+            return False
         self._left = self._engine.store.file_counts()
         log.info("compacted: %d tables had more than %d files", len(crowded), most)
         return True

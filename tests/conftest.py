@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.postgres import find_programs, running_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,3 +32,13 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
 
     with anabranch.connect(str(tmp_path / "shop"), spark=spark) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def new_postgres_catalog() -> Iterator[Callable[[], str]]:
+    """Gives catalogs in databases of their own on one PostgreSQL server."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is neither installed on this machine nor installable")
+    with running_server(programs) as server:
+        yield server.new_catalog

@@ -39,8 +39,9 @@ class AutoSettings:
 
     `margin`: how many times cheaper the other way must be, a little more after each switch, up to `largest_margin`.
     `too_large`: share of the inputs, while nothing is measured and they have more than `few_rows`. `explore_every`: one
-    in so many choices tries the other way, if it is at most `explore_within` times as expensive. `row_factor`: what one
-    changed row is thought to cost, in rows read by a full refresh.
+    in so many choices tries the other way, if it is at most `explore_within` times as expensive; a way that was
+    measured only once, a slow start maybe, is tried again within `second_try_within`. `row_factor`: what one changed
+    row is thought to cost, in rows read by a full refresh.
     """
 
     margin: float = 1.25
@@ -49,6 +50,7 @@ class AutoSettings:
     few_rows: int = 10_000
     explore_every: int = 50
     explore_within: float = 2.0
+    second_try_within: float = 5.0
     row_factor: float = 1.0
 
 
@@ -100,10 +102,26 @@ def choose(model: CostModel, changed_rows: int, input_rows: int, settings: AutoS
     keeps_habit = habit is not None and costs[habit.way] <= costs[cheaper] * habit.margin(settings)
     way = habit.way if habit and keeps_habit else cheaper
     estimate = f"differential {differential:.3g} s, full {full:.3g} s for about {changed_rows} changed rows"
-    if model.since_try >= settings.explore_every and costs[way.other] <= costs[way] * settings.explore_within:
+    if _worth_a_try(model, way, costs, changed_rows, input_rows, settings):
         return Choice(way.other, "EXPLORING", f"tried to keep the estimate fresh: {estimate}", differential, full)
     reason = "COST_FULL_CHEAPER" if way is Way.FULL else "COST_DIFFERENTIAL_CHEAPER"
     return Choice(way, reason, f"estimated {estimate}", differential, full)
+
+
+def _worth_a_try(
+    model: CostModel,
+    way: Way,
+    costs: Mapping[Way, float],
+    changed_rows: int,
+    input_rows: int,
+    settings: AutoSettings,
+) -> bool:
+    """Whether the other way is tried: its one measurement may have been a slow start, or it is long ago."""
+    other = way.other
+    seen = model.full.seen(input_rows) if other is Way.FULL else model.differential.seen(changed_rows)
+    if seen == 1:
+        return costs[other] <= costs[way] * settings.second_try_within
+    return model.since_try >= settings.explore_every and costs[other] <= costs[way] * settings.explore_within
 
 
 def choose_together(

@@ -3,7 +3,8 @@
     cost(x)  =  the line through (median rows, median seconds) of neighbouring sizes, never falling as x grows
 
 Samples are kept by size, a few for each power of four, so that a thousand small refreshes do not push out the memory of
-the one large one, and a median of the few forgives an outlier. Where nothing was seen the estimate is hopeful, so that
+the one large one, and a median of the few forgives an outlier; of two the lower counts, since the first refresh of its
+kind is slow for other reasons. Where nothing was seen the estimate is hopeful, so that
 it is tried and then known: below the smallest size cost falls in proportion, beyond the largest the last rise goes on,
 or `prior_seconds_per_row` where there is none.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import median, median_low
 from typing import Any
 
 KEPT_PER_SIZE = 9
@@ -50,6 +51,10 @@ class CostCurve:
         (x0, y0), (x1, y1) = points[right - 1], points[right]
         return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
 
+    def seen(self, rows: float) -> int:
+        """How many samples of about that size are kept."""
+        return len(self.samples.get(size_class(rows), ()))
+
     @property
     def count(self) -> int:
         """How many samples are kept."""
@@ -59,7 +64,7 @@ class CostCurve:
         """One point a size class, seconds made to rise with rows."""
         points: list[Sample] = []
         for _, samples in sorted(self.samples.items()):
-            rows, seconds = median(x for x, _ in samples), median(y for _, y in samples)
+            rows, seconds = median(x for x, _ in samples), median_low(y for _, y in samples)
             points.append((rows, max(seconds, points[-1][1]) if points else seconds))
         return points
 

@@ -9,6 +9,7 @@ after an error whose outcome is unknown the log is searched for it before anythi
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import uuid
@@ -18,7 +19,7 @@ from typing import TypeVar
 
 import duckdb
 
-from anabranch.errors import StorageError
+from anabranch.errors import AnabranchError, StorageError
 from anabranch.store.actions import Applier
 from anabranch.store.catalog import Catalog
 from anabranch.store.connection import LAKE, is_stale, rollback, text
@@ -33,13 +34,14 @@ from anabranch.store.versions import Versions
 _Result = TypeVar("_Result")
 AUTHOR = "anabranch"
 _FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.25
+_LONGEST_PAUSE = 0.05
 _CONTENTION = (
     "database is locked",
     "conflict",
-    "maximum retry count",
+    "concurrent",
     "could not serialize",
     "duplicate key",
+    "primary key",
     "unique constraint",
     "deadlock",
     "busy",
@@ -72,11 +74,15 @@ class Committer:
             self._check(head, commit, actions)
             moves = Applier(self._writer, self._catalog.tables(head), self._catalog.data).moves(actions)
             perform_moves(moves)
+            tried: list[str] = []
             try:
                 reach("commit.files_moved")
-                version = self._until_committed(commit, actions)
+                version = self._until_committed(commit, actions, tried)
             except BaseException:
-                undo_moves(moves)
+                # Not if the commit was made after all (an interrupt right behind it), nor if that cannot be known.
+                with contextlib.suppress(AnabranchError):
+                    if all(self._find(key) is None for key in tried):
+                        undo_moves(moves)
                 raise
         finish_moves(moves)
         return version
@@ -87,15 +93,16 @@ class Committer:
             self._patiently(lambda: self._call(statement))
 
     def _call(self, statement: str) -> None:
-        self._writer.execute(statement).fetchall()
+        self._writer.execute(statement).to_arrow_table()
 
     @property
     def _writer(self) -> duckdb.DuckDBPyConnection:
         return self._catalog.connection.writer()
 
-    def _until_committed(self, commit: Commit, actions: tuple[Action, ...]) -> Version:
+    def _until_committed(self, commit: Commit, actions: tuple[Action, ...], tried: list[str]) -> Version:
         def attempt() -> Version:
             key = uuid.uuid4().hex
+            tried.append(key)
             try:
                 return self._attempt(commit, actions, key)
             except duckdb.Error:
@@ -119,7 +126,7 @@ class Committer:
                 if is_stale(error) and not renewed:
                     self._catalog.connection.renew()
                     renewed = True
-                elif not _is_contention(error):
+                elif not is_contention(error):
                     raise _failed(error) from error
                 if time.monotonic() >= deadline:
                     raise _busy(self._timeout, error) from error
@@ -164,9 +171,17 @@ class Committer:
 
     def _find(self, key: str) -> Version | None:
         """The snapshot that carries this commit's id, if it was made after all."""
-        found = self._catalog.connection.catalog(
-            f"SELECT snapshot_id FROM ducklake_snapshot_changes WHERE commit_extra_info = '{key}'"
-        )
+        try:
+            found = self._catalog.connection.catalog(
+                f"SELECT snapshot_id FROM ducklake_snapshot_changes WHERE commit_extra_info = '{key}'"
+            )
+        except duckdb.Error as error:
+            raise StorageError(
+                "COMMIT_UNKNOWN",
+                "the catalog cannot be asked whether the commit was made",
+                detail=str(error),
+                hint=f"Look for a snapshot whose commit_extra_info is {key}.",
+            ) from error
         return Version(int(found[0][0])) if found else None
 
 
@@ -177,7 +192,8 @@ def _is_nothing(action: Action) -> bool:
     return not inserted and not (action.deletes is not None and len(action.deletes))
 
 
-def _is_contention(error: duckdb.Error) -> bool:
+def is_contention(error: duckdb.Error) -> bool:
+    """Whether another writer was in the way; DuckLake speaks of its retry count whatever went wrong."""
     message = str(error).lower()
     return any(each in message for each in _CONTENTION)
 

@@ -51,10 +51,11 @@ def text(value: str) -> str:
 class Connection:
     """A lake attached under the name `lake`; every thread has a cursor of its own."""
 
-    def __init__(self, location: Location, create: bool) -> None:
+    def __init__(self, location: Location, create: bool, retries: int = 0) -> None:
         self.location = location
+        self._retries = retries
         self._lock = threading.Lock()
-        self._databases = [_open(location, create)]
+        self._databases = [_open(location, create, retries)]
         self._local = threading.local()
         self._closed = False
 
@@ -64,7 +65,7 @@ class Connection:
         DuckLake remembers where a table's inlined rows are; when another client flushes them, it keeps looking there.
         The old handles stay open for whoever is using them.
         """
-        fresh = _open(self.location, create=False)
+        fresh = _open(self.location, create=False, retries=self._retries)
         with self._lock:
             self._databases.append(fresh)
             self._local = threading.local()
@@ -88,6 +89,16 @@ class Connection:
     def arrow(self, sql: str) -> pa.Table:
         """The rows of one query as an Arrow table."""
         return self._run(sql).to_arrow_table()
+
+    def arrow_anew(self, sql: str) -> pa.Table:
+        """The same, and once more on a fresh handle if this one remembers tables as they no longer are."""
+        try:
+            return self.arrow(sql)
+        except duckdb.Error as error:
+            if not is_stale(error):
+                raise
+        self.renew()
+        return self.arrow(sql)
 
     def catalog(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query that the catalog's own database runs, as it is now. SQLite gives all values as text."""
@@ -167,10 +178,10 @@ def extension_path(name: str) -> Path:
     )
 
 
-def _open(location: Location, create: bool) -> duckdb.DuckDBPyConnection:
+def _open(location: Location, create: bool, retries: int) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     try:
-        _prepare(database)
+        _prepare(database, retries)
         _attach(database, location, create)
     except BaseException:
         database.close()
@@ -183,13 +194,14 @@ def is_stale(error: duckdb.Error) -> bool:
     return isinstance(error, duckdb.BinderException | duckdb.CatalogException)
 
 
-def _prepare(database: duckdb.DuckDBPyConnection) -> None:
+def _prepare(database: duckdb.DuckDBPyConnection, retries: int) -> None:
     for name in _EXTENSIONS:
         database.execute(f"LOAD {text(str(extension_path(name)))}")
     database.execute("SET GLOBAL TimeZone = 'UTC'")
     # Without retries inside DuckLake a commit succeeds only directly on top of the snapshot it began with: what was
     # checked at the start of the transaction still holds at its end. commit.py tries the whole transaction again.
-    database.execute("SET GLOBAL ducklake_max_retry_count = 0")
+    # Compaction relies on nothing that others could change, and may let DuckLake commit it on top of theirs.
+    database.execute(f"SET GLOBAL ducklake_max_retry_count = {retries}")
 
 
 def _attach(database: duckdb.DuckDBPyConnection, location: Location, create: bool) -> None:

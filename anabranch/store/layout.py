@@ -41,7 +41,8 @@ class Layout:
 def layout_of(catalog: Catalog, table: Table, file: DataFile, hidden: frozenset[int] = frozenset()) -> Layout:
     """The layout of one file for the columns of the table, of which some may be hidden."""
     if file.mapping is None:
-        late = [field for field in table.fields if field.initial_default is not None and field.begin > file.begin]
+        # Whether a file has a column does not follow from its age: a rewrite makes a new file with the old columns.
+        late = [field for field in table.fields if field.initial_default is not None]
         present = _field_ids_in(file.path) if late else frozenset()
         return Layout(None, hidden | {field.id for field in late if field.id not in present})
     mapping = catalog.name_mapping(file.mapping)

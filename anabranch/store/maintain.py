@@ -1,4 +1,4 @@
-"""Keeps the lake small: merges files, rewrites files with many deletes, expires snapshots, removes lost files.
+"""Keeps the lake small: compacts tables, expires snapshots, removes lost files.
 
 Files that a snapshot no longer needs are removed only after a grace period, because DataFrames are lazy: somebody may
 still be about to read them. Files that no snapshot ever knew (a writer was killed) are found by their age.
@@ -6,20 +6,17 @@ still be about to read them. Files that no snapshot ever knew (a writer was kill
 
 from __future__ import annotations
 
-import shutil
-import time
 from datetime import UTC, datetime, timedelta
 
 from anabranch.store.catalog import Catalog
 from anabranch.store.commit import Committer
+from anabranch.store.compact import compact_tables
 from anabranch.store.connection import LAKE, text
 from anabranch.store.crashpoints import reach
+from anabranch.store.moves import GRACE_SECONDS, clean_staging
 from anabranch.store.open import Opened
 from anabranch.store.protocol import Commit, TableAt, Version
 from anabranch.store.versions import ANCHORS, Versions, anchors_text
-
-GRACE_SECONDS = 86400.0
-_DELETED_PART = 0.3
 
 
 class Maintainer:
@@ -31,24 +28,17 @@ class Maintainer:
         versions: Versions,
         committer: Committer,
         opened: Opened,
-        history_retention_seconds: float,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._catalog = catalog
         self._versions = versions
         self._committer = committer
         self._opened = opened
-        self._retention = history_retention_seconds
         self.grace_seconds = grace_seconds
 
     def compact(self) -> None:
         """Merge small files and rewrite those with many deletes; rows and their history stay as they are."""
-        reach("compact.before_flush")
-        self._call(f"CALL ducklake_flush_inlined_data({text(LAKE)})")
-        reach("compact.before_merge")
-        self._call(f"CALL ducklake_merge_adjacent_files({text(LAKE)})")
-        reach("compact.before_rewrite")
-        self._call(f"CALL ducklake_rewrite_data_files({text(LAKE)}, delete_threshold => {_DELETED_PART})")
+        compact_tables(self._catalog)
         reach("compact.before_cleanup")
         self.clean()
         reach("compact.after_cleanup")
@@ -91,13 +81,7 @@ class Maintainer:
         age = f"older_than => TIMESTAMPTZ {text(limit)}"
         self._call(f"CALL ducklake_cleanup_old_files({text(LAKE)}, {age})")
         self._call(f"CALL ducklake_delete_orphaned_files({text(LAKE)}, {age})")
-        self._clean_staging()
-
-    def _clean_staging(self) -> None:
-        oldest = time.time() - self.grace_seconds
-        for place in self._opened.staging.iterdir():
-            if place.stat().st_mtime < oldest:
-                shutil.rmtree(place, ignore_errors=True)
+        clean_staging(self._opened.staging, self.grace_seconds)
 
     def _needed(self, keep: frozenset[Version | TableAt], head: Version) -> set[int]:
         """Snapshots that must stay. Of a table's versions the last snapshot before its next change serves best."""

@@ -6,11 +6,15 @@ killed in between leaves a file that no snapshot knows; cleaning finds it by its
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.errors import StorageError
+
+GRACE_SECONDS = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ def perform_moves(moves: list[Move]) -> None:
         for each in moves:
             each.stored.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(each.staged, each.stored)
+            os.utime(each.stored)
             done.append(each)
     except OSError as error:
         undo_moves(done)
@@ -48,6 +53,15 @@ def finish_moves(moves: list[Move]) -> None:
     """Remove the folders that the files were staged in, with what Spark left beside them."""
     for folder in {each.staged.parent for each in moves}:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def clean_staging(staging: Path, grace_seconds: float) -> None:
+    """Remove what a killed writer left: folders in which nothing was written for so long."""
+    oldest = time.time() - grace_seconds
+    for place in staging.iterdir():
+        written = [place.stat().st_mtime, *(each.stat().st_mtime for each in place.rglob("*") if each.exists())]
+        if max(written) < oldest:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def undo_moves(moves: list[Move]) -> None:

@@ -20,6 +20,7 @@ import duckdb
 from anabranch.errors import SettingError, StorageError
 from anabranch.store.connection import LAKE, Connection, Location, extension_path, rollback, text
 from anabranch.store.lock import advisory_lock, file_lock
+from anabranch.store.moves import GRACE_SECONDS, clean_staging
 from anabranch.store.protocol import STATE
 from anabranch.store.system import SCHEMA, create_system_tables, switch_inlining_off, switch_own_inlining_on
 
@@ -58,6 +59,7 @@ def open_lake(path: str, catalog: str | None, create: bool) -> Opened:
             connection.close()
             raise
     (folder / "staging").mkdir(parents=True, exist_ok=True)
+    clean_staging(folder / "staging", GRACE_SECONDS)
     return Opened(connection, exclusive, folder)
 
 

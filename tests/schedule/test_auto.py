@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -121,6 +121,17 @@ def test_the_other_way_is_tried_rarely_and_only_if_not_much_worse() -> None:
 
     assert explored(model_with(1.0, 1.6)) == 3
     assert explored(model_with(1.0, 9.0)) == 0
+
+
+def test_a_slow_start_is_not_held_against_a_way_for_ever() -> None:
+    """The first differential refresh compiles its code; the second, tried soon, shows what it really takes."""
+    model = replace(model_with(9.0, 1.0), differential=CostCurve().with_sample(5_000, 3.0))
+    choice = choose(model, 5_000, 10_000)
+    assert (choice.way, choice.reason) == (Way.DIFFERENTIAL, "EXPLORING")
+    model = measured(remembered(model, choice, 5_000), Way.DIFFERENTIAL, 5_000, 10_000, 0.5)
+    assert choose(model, 5_000, 10_000).way is Way.DIFFERENTIAL
+    far_worse = replace(model, differential=CostCurve().with_sample(5_000, 30.0))
+    assert choose(far_worse, 5_000, 10_000).way is Way.FULL
 
 
 def test_one_outlier_changes_nothing() -> None:

@@ -38,3 +38,12 @@ def opener(spark: SparkSession, folder: str) -> Iterator[Opener]:
 @pytest.fixture
 def store(opener: Opener) -> DuckLakeStore:
     return opener()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def catalog(request: pytest.FixtureRequest) -> str | None:
+    """Each kind of catalog in turn; None is the file in the lake's folder."""
+    if request.param == "sqlite":
+        return None
+    new_catalog: Callable[[], str] = request.getfixturevalue("new_postgres_catalog")
+    return new_catalog()

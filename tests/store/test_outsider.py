@@ -151,6 +151,21 @@ def test_defaults_of_their_columns_fill_old_rows(store: DuckLakeStore) -> None:
     assert sorted(key[0] for key in change(store, table, start, store.head())) == [2, 3, 7]
 
 
+def test_a_default_fills_rows_that_were_rewritten_after_the_column_came(store: DuckLakeStore) -> None:
+    """The rewrite makes a new file, younger than the column, without it."""
+    table = create(store, "t", "a bigint")
+    insert(store, table, a=[1, 2, 3])
+    with outsider(store.staging.parent) as client:
+        client.execute("DELETE FROM t WHERE a = 1")
+        client.execute("ALTER TABLE t ADD COLUMN b BIGINT DEFAULT 7")
+        before = store.head()
+        client.execute("CALL ducklake_rewrite_data_files('theirs', delete_threshold => 0.0)")
+        assert client.execute("SELECT * FROM t ORDER BY a").fetchall() == [(2, 7), (3, 7)]
+    assert store.head() > before
+    assert rows(store, table) == Counter({(2, 7): 1, (3, 7): 1})
+    assert change(store, table, before, store.head()) == {}
+
+
 def test_files_they_added_are_read_by_their_names(store: DuckLakeStore, tmp_path: Path) -> None:
     """Two files of one name in two folders, one with a name that Spark escapes, deletes in all of them."""
     table = create(store, "t", "a bigint; b string")

@@ -1,0 +1,100 @@
+"""Merges small files, rewrites files with many deletes, and flushes inlined rows, table by table.
+
+Compaction may take long, so it does not keep writers out: it has a handle of its own that lets DuckLake commit it on
+top of what others committed meanwhile. Where they deleted from the very files, DuckLake refuses, and the table is left
+for the next time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import duckdb
+
+from anabranch.errors import StorageError
+from anabranch.store.catalog import Catalog, Table
+from anabranch.store.commit import is_contention
+from anabranch.store.connection import LAKE, Connection, rollback, text
+from anabranch.store.crashpoints import reach
+from anabranch.store.protocol import Version
+
+DELETED_PART = 0.3
+_RETRIES = 10
+_ATTEMPTS = 5
+
+
+def compact_tables(catalog: Catalog) -> None:
+    """Compact every table of the newest snapshot that has something to compact; a table that fails stops no other."""
+    tables = catalog.tables(Version(catalog.head())).values()
+    with _own_handle(catalog) as cursor:
+        failed: dict[str, str] = {}
+        for step, statement in _STEPS.items():
+            reach(f"compact.before_{step}")
+            for table in tables:
+                call = None if table.info.id in failed else statement(catalog, table)
+                if call is not None and (problem := _call(cursor, call)) is not None:
+                    failed[table.info.id] = problem
+    present = catalog.tables(Version(catalog.head()))
+    left = {present[key].info.name: problem for key, problem in failed.items() if key in present}
+    if left:
+        detail = "; ".join(f"{name}: {problem}" for name, problem in left.items())
+        raise StorageError("COMPACTION_FAILED", f"not compacted: {', '.join(left)}", detail=detail)
+
+
+@contextlib.contextmanager
+def _own_handle(catalog: Catalog) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = Connection(catalog.connection.location, create=False, retries=_RETRIES)
+    try:
+        yield connection.writer()
+    finally:
+        connection.close()
+
+
+def _call(cursor: duckdb.DuckDBPyConnection, statement: str) -> str | None:
+    """Try a few times, what others keep changing can wait; what went wrong, if it was something else."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            cursor.execute(statement).to_arrow_table()
+            return None
+        except duckdb.Error as error:
+            rollback(cursor)
+            if not is_contention(error):
+                return str(error)
+        time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+    return None
+
+
+def _flush(catalog: Catalog, table: Table) -> str | None:
+    state = catalog.file_state(table, catalog.head())
+    if not (state.inlined_rows or state.inlined_deletes):
+        return None
+    named = f"schema_name => {text(table.info.schema)}, table_name => {text(table.info.name)}"
+    return f"CALL ducklake_flush_inlined_data({text(LAKE)}, {named})"
+
+
+def _merge(catalog: Catalog, table: Table) -> str | None:
+    if _count(catalog, "ducklake_data_file", table) < 2:
+        return None
+    return f"CALL ducklake_merge_adjacent_files({_positional(table)})"
+
+
+def _rewrite(catalog: Catalog, table: Table) -> str | None:
+    if not _count(catalog, "ducklake_delete_file", table):
+        return None
+    return f"CALL ducklake_rewrite_data_files({_positional(table)}, delete_threshold => {DELETED_PART})"
+
+
+_STEPS: dict[str, Callable[[Catalog, Table], str | None]] = {"flush": _flush, "merge": _merge, "rewrite": _rewrite}
+"""For each step the statement that does it, where a table needs it."""
+
+
+def _count(catalog: Catalog, kind: str, table: Table) -> int:
+    condition = f"table_id = {table.number} AND end_snapshot IS NULL"
+    return int(catalog.connection.catalog(f"SELECT count(*) AS files FROM {kind} WHERE {condition}")[0][0])
+
+
+def _positional(table: Table) -> str:
+    return f"{text(LAKE)}, {text(table.info.name)}, schema => {text(table.info.schema)}"
