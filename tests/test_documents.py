@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -115,3 +116,28 @@ def test_reasons_are_found_by_their_first_word() -> None:
     found = reason_of("NOT_DIFFERENTIABLE: approximate aggregate: percentile_approx")
     assert found is REASONS["NOT_DIFFERENTIABLE"]
     assert reason_of("SOMETHING_ELSE") is None
+
+
+def test_the_plans_in_life_of_a_refresh_are_those_of_explain(lake: anabranch.Lake) -> None:
+    """`...` stands for anything within a line."""
+    text = (ROOT / "docs" / "life-of-a-refresh.md").read_text(encoding="utf-8")
+    (statement,) = re.findall(r"^```sql\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    plans = re.findall(r"^ *```\n( *r0 := .*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    lake.sql("CREATE TABLE sales (id BIGINT, region STRING, product_id BIGINT, amount DECIMAL(12,2))")
+    lake.sql(statement)
+    explained = lake.explain("revenue_by_region")
+    for title, plan in zip(("kernel plan", "delta plan when sales changes"), plans, strict=True):
+        shown = [re.escape(line.strip()).replace(r"\.\.\.", ".*") for line in plan.strip().splitlines()]
+        found = explained[title].splitlines()
+        assert len(shown) == len(found), explained[title]
+        for pattern, line in zip(shown, found, strict=True):
+            assert re.fullmatch(pattern, line), f"{title}: {line}"
+
+
+def test_the_first_screen_of_the_readme_says_what_to_do() -> None:
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").split("## ")[0]
+    code = next(each for each in blocks(ROOT / "README.md") if each.language == "python").text
+    assert code in first_screen
+    assert len(code.strip().splitlines()) <= 12
+    assert "make demo" in first_screen
+    assert "make test" in first_screen

@@ -19,8 +19,8 @@ STAGES = (
     "schedule",
     "observe",
     "project",
-    "cli",
     "bench",
+    "cli",
 )
 FOR_ALL = frozenset({"algebra", "errors", "settings"})
 ABOVE_THE_ENGINE = frozenset({"observe", "project", "cli", "bench"})

@@ -81,7 +81,7 @@ def _run(folder: str, console: Console, seed: int, as_json: bool) -> tuple[bool,
 def _round(lake: Lake, rng: Random, number: int, console: Console, as_json: bool) -> dict[str, Any]:
     """Write, refresh, and look whether both branches add up to the same."""
     if number == 1:
-        console.print("\nLive writes. Each refresh works out only what the change does, all three in one commit.")
+        console.print("\nLive writes. Each refresh works out what the change does, all in one commit.")
         console.print("To the right: rows that went and came, and both totals of the diamond:")
     with busy("writing and refreshing", as_json):
         written = shop.write_round(lake, rng, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from anabranch.cli.lakes import CatalogOption, JsonOption, LakeOption, open_lake
 from anabranch.cli.terminal import out, print_json, print_rows, state_colour
 
-SHOWN = ("snapshot", "started_at", "node_name", "action", "reason", "rows_inserted", "rows_deleted", "seconds", "fused")
+SHOWN = ("snapshot", "started_at", "node_name", "action", "reason", "rows_inserted", "rows_deleted", "seconds")
 
 
 def history(
@@ -32,5 +33,11 @@ def history(
     elif not rows:
         out.print("nothing was refreshed yet")
     else:
-        shown = [row | {"started_at": str(row["started_at"])[:19]} for row in rows]
+        shown = [row | {"started_at": _when(str(row["started_at"]))} for row in rows]
         print_rows(shown, SHOWN, colours={"action": state_colour})
+
+
+def _when(at: str) -> str:
+    """The time of today, the date of another day, both in UTC."""
+    today = datetime.now(UTC).isoformat()[:10]
+    return at[11:19] if at.startswith(today) else at[:10]

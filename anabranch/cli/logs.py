@@ -27,3 +27,6 @@ class LogFormat(StrEnum):
 def log_to_stderr(level: LogLevel, form: LogFormat) -> None:
     """Let all of Anabranch's loggers write to stderr."""
     log_to(logging.StreamHandler(), level.value.upper(), as_json=form is LogFormat.JSON)
+    if not logging.getLogger().handlers:
+        # Without one, the bridge to Spark writes the stacks of interrupted calls to stderr.
+        logging.getLogger().addHandler(logging.NullHandler())

@@ -13,7 +13,8 @@ from enum import IntEnum
 from typing import Any, ParamSpec
 
 import typer
-from rich.console import Console
+from rich import box
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
@@ -101,6 +102,21 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=str, indent=2, ensure_ascii=False) + "\n")
 
 
+SHORT = {
+    "snapshot": "#",
+    "node_name": "name",
+    "started_at": "when",
+    "refresh_mode": "mode",
+    "pending_changes": "pending",
+    "rows_inserted": "in",
+    "rows_deleted": "out",
+    "seconds": "s",
+}
+"""Heads of columns, where the name of the field is longer than what it holds."""
+LONG = ("reason", "error")
+"""Columns that may take several lines."""
+
+
 def print_rows(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
@@ -108,17 +124,20 @@ def print_rows(
     colours: Mapping[str, Callable[[Any], str]] | None = None,
 ) -> None:
     """Rows for people: numbers to the right, NULL as nothing."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in columns:
         numeric = any(isinstance(row[name], int | float) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        head = SHORT.get(name, name.replace("_", " "))
+        is_long = name in LONG
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(head, justify=justify, overflow="fold", no_wrap=not is_long, min_width=14 if is_long else None)
     for row in rows:
         table.add_row(*(_cell(row[name], (colours or {}).get(name)) for name in columns))
     out.print(table)
 
 
 def _cell(value: Any, colour: Callable[[Any], str] | None) -> str:
-    text = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    text = "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
     style = colour(value) if colour else ""
     return f"[{style}]{escape(text)}[/{style}]" if style else escape(text)
 

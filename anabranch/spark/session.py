@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -62,7 +63,21 @@ def local_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     builder = SparkSession.builder
     for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with keeping_ctrl_c():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def keeping_ctrl_c() -> Iterator[None]:
+    """Spark sets a handler of its own for Ctrl-C when it starts; afterwards the program's is there again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def shared_local_session() -> SparkSession:

@@ -45,7 +45,7 @@ def aggregate_rows(
     context = builder.context
     sets = None if group is None else grouping_sets(group)
     nodes = _key_nodes(group, items, sets)
-    if not nodes:
+    if sets is not None and not nodes and len(sets) == 1:
         sets = None
     calls = list(dict.fromkeys(call for node in used for call in aggregates_in(node)))
     relation = apply_subqueries(builder, relation, [*(each for each in nodes if isinstance(each, Expr)), *calls])

@@ -33,14 +33,20 @@ KINDS = {
 def apply_subqueries(builder: Builder, relation: Relation, nodes: Iterable[Expr]) -> Relation:
     """The relation with a column for each subquery in the nodes; the builder knows them from now on."""
     for node in nodes:
-        for nested, negative in nested_with_sign(node, builder.context.source):
+        for nested, negative in list(_with_sign(node, builder)):
             if nested not in builder.values:
                 relation = _apply(builder, relation, nested, negative)
     return relation
 
 
-def nested_with_sign(node: Expr, source: Source, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
-    """The subqueries of an expression, and whether an odd number of NOTs is pushed down to them."""
+def _with_sign(node: Expr, builder: Builder, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
+    """The subqueries of an expression, and whether an odd number of NOTs is pushed down to them.
+
+    One inside a node that is a column already (an aggregate's argument, after GROUP BY) has been applied below.
+    """
+    if node in builder.values:
+        return
+    source = builder.context.source
     pushed = True
     match node:
         case Nested():
@@ -55,7 +61,7 @@ def nested_with_sign(node: Expr, source: Source, negative: bool = False) -> Iter
         case _:
             pushed = False
     for child in node.children:
-        yield from nested_with_sign(child, source, pushed and negative)
+        yield from _with_sign(child, builder, pushed and negative)
 
 
 def _truth_word(node: Equal, source: Source) -> str | None:

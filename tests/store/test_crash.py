@@ -18,7 +18,7 @@ from anabranch.store.crashpoints import CRASH_POINTS
 
 from .crash_child import BareLake, expected
 
-OPERATIONS = 10
+OPERATIONS = 5
 ROOT = Path(__file__).parents[2]
 
 
