@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint soak bench bench-operators lock clean
+.PHONY: help setup demo test lint soak bench bench-operators docs lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $(READY)
 
-demo: setup  ## the sales example: two stream tables, changes, a refresh, a check from scratch
+demo: setup  ## the sales diamond: live writes, a kill, a recovery, a check from scratch
 	$(RUN)/anabranch demo
 
 lint: setup  ## ruff and mypy
@@ -34,6 +34,12 @@ soak: setup  ## the long tests: more seeds, more kills
 
 bench: setup  ## differential against full on a million rows
 	$(RUN)/python -m benchmarks.group_by
+
+docs: setup  ## write docs/reference/ from the code
+	$(RUN)/python docs/generate.py
+
+bench-operators: setup  ## each operator on a million rows, differential against full
+	$(RUN)/python -m benchmarks.operators
 
 lock: setup  ## pin every dependency anew from pyproject.toml
 	$(RUN)/python -m pip install --quiet uv

@@ -11,6 +11,7 @@ from anabranch.algebra.walk import leaves
 from anabranch.definitions import StreamTable
 from anabranch.engine import Engine
 from anabranch.inputs import TickInputs
+from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
 from anabranch.spark.moved import difference
@@ -35,6 +36,14 @@ class CheckResult:
     def __bool__(self) -> bool:
         return self.ok
 
+    def to_dict(self) -> dict[str, Any]:
+        """The result for programs."""
+        rows = {"missing": [list(row) for row in self.missing], "unexpected": [list(row) for row in self.unexpected]}
+        return {"name": self.name, "ok": self.ok, "rows": self.rows, **rows}
+
+    def _repr_html_(self) -> str:
+        return html.preformatted(repr(self))
+
     def __repr__(self) -> str:
         if self.ok:
             return f"{self.name}: {self.rows} rows, equal to the query run from scratch"
@@ -45,10 +54,18 @@ class CheckResult:
 
 
 def check_node(engine: Engine, name: str) -> CheckResult:
-    """Run the node's settled query on its inputs at the versions its frontier names, and compare both ways."""
-    pinned = engine.pin()
-    node = pinned.node(name)
-    engine.under(node.session)
+    """Run the node's settled query on its inputs at the versions its frontier names, and compare both ways.
+
+    It means what it meant when it was defined, so the session is its own meanwhile: ticks wait.
+    """
+    with engine.lock, engine.restoring():
+        pinned = engine.pin()
+        node = pinned.node(name)
+        engine.under(node.session)
+        return _compared(engine, pinned, node)
+
+
+def _compared(engine: Engine, pinned: Pinned, node: StreamTable) -> CheckResult:
     stored = rows_of(engine, pinned, node.id)
     leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
     unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])

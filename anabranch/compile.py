@@ -19,7 +19,7 @@ from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBind
 from anabranch.sql.clock import DATE, INSTANT, Reading, clock_of, fixed, readings
 from anabranch.sql.determinism import WITHOUT_PARENTHESES
 from anabranch.sql.ordering import DROPPED
-from anabranch.sql.refused import Refusal
+from anabranch.sql.refused import REFUSED, Refusal
 from anabranch.sql.statement_nodes import SelectStatement
 from anabranch.sql.statements import parse_statement
 from anabranch.sql.translate import Translation, translate
@@ -180,15 +180,8 @@ def _as_it_is(
 
 def _time_refusals(found: tuple[Reading, ...]) -> tuple[Refusal, ...]:
     """A query that reads the time changes although no source does."""
-    return tuple(
-        Refusal(
-            f"time function {name}",
-            "TIME_FUNCTION",
-            "its value moves on by itself",
-            "compare with the time when the table is read, in a view over it",
-        )
-        for name in sorted({each.word for each in found})
-    )
+    names = sorted({each.word for each in found})
+    return tuple(replace(REFUSED["TIME_FUNCTION"], construct=f"time function {name}") for name in names)
 
 
 def _named(relation: Relation, columns: tuple[Column, ...]) -> Relation:

@@ -45,7 +45,7 @@ def _table_statement(engine: Engine, current: Transaction, statement: statements
             current.drop_table(source.id)
         case statements.AddColumns(name, columns):
             source = source_of(engine, current, ".".join(name))
-            for column in _columns(engine, columns):
+            for column in columns_of_definition(engine, columns):
                 current.add_column(source.id, column)
         case statements.DropColumns(name, names, if_exists):
             source = source_of(engine, current, ".".join(name))
@@ -88,7 +88,7 @@ def _create_table(engine: Engine, current: Transaction, pinned: Pinned, statemen
         _check_not_read(pinned, replaced.id, replaced.name)
         current.drop_table(replaced.id)
     if statement.query is None:
-        current.create_table(name, _columns(engine, statement.columns))
+        current.create_table(name, columns_of_definition(engine, statement.columns))
         return
     with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
         rows = engine.session.sql(statement.query.with_views(views.view_of))
@@ -97,7 +97,8 @@ def _create_table(engine: Engine, current: Transaction, pinned: Pinned, statemen
         current.write(current.create_table(name, columns).id, inserts=rows)
 
 
-def _columns(engine: Engine, given: tuple[statements.ColumnDefinition, ...]) -> tuple[Column, ...]:
+def columns_of_definition(engine: Engine, given: tuple[statements.ColumnDefinition, ...]) -> tuple[Column, ...]:
+    """Declared columns with the types as Spark writes them; what the lake does not keep is refused."""
     for each in given:
         for clause, value in (("NOT NULL", each.not_null), ("DEFAULT", each.default)):
             if value:

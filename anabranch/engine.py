@@ -13,11 +13,13 @@ from anabranch.algebra.relation import Column
 from anabranch.compile import Clock, Program, compile_query
 from anabranch.definitions import SETTING, StreamTable
 from anabranch.errors import QueryError, StateError
+from anabranch.observe.ticks import TickLog
 from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings, seconds
 from anabranch.spark.analyze import SparkAnalyzer
+from anabranch.spark.lazy import OwnSession
 from anabranch.spark.run import Runner
-from anabranch.spark.session import configure, leave_local_session, private_session, shared_local_session
+from anabranch.spark.session import configure
 from anabranch.spark.types import type_sql
 from anabranch.sql.analyzer import TableBinding, ViewBinding
 from anabranch.sql.clock import instant_in
@@ -53,20 +55,26 @@ class Engine:
 
     path: str
     store: DuckLakeStore
-    session: SparkSession
+    own_session: OwnSession
     settings: Settings
-    own_spark: bool = False
     looked_at: dict[str, float] = field(default_factory=dict)
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], tuple[_MadeFor, Program]] = field(default_factory=dict)
+    ticks: TickLog = field(default_factory=TickLog)
     _as_it_was: dict[str, str] | None = None
+    _restoring: int = 0
     _local: threading.local = field(default_factory=threading.local)
 
     def pin(self) -> Pinned:
         """The lake as it is now."""
         return pin(self.store)
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session of our own; a local one is started when it is first asked for."""
+        return self.own_session.get()
 
     def runner(self) -> Runner:
         """A fresh place to bind rows and run plans."""
@@ -75,14 +83,14 @@ class Engine:
     @property
     def time_zone(self) -> str:
         """The time zone that queries see."""
-        return str(self.session.conf.get(SESSION_TIME_ZONE))
+        return self.own_session.setting(SESSION_TIME_ZONE)
 
     @property
     def definition_settings(self) -> dict[str, str]:
         """What a query defined now is to mean, always."""
         if self._as_it_was is not None:
             return dict(self._as_it_was)
-        return {key: str(self.session.conf.get(key)) for key in DEFINED_UNDER}
+        return {key: self.own_session.setting(key) for key in DEFINED_UNDER}
 
     def under(self, definition_settings: Mapping[str, str]) -> None:
         """Let the session mean what a definition meant; inside `restoring`, which brings back what it meant before."""
@@ -92,11 +100,13 @@ class Engine:
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """Afterwards the session means again what the user lets it mean."""
+        """Afterwards the session means again what the user lets it mean; may be nested, the holder of `lock` alone."""
+        self._restoring += 1
         try:
             yield
         finally:
-            if self._as_it_was is not None:
+            self._restoring -= 1
+            if self._as_it_was is not None and not self._restoring:
                 configure(self.session, self._as_it_was)
                 self._as_it_was = None
 
@@ -115,7 +125,7 @@ class Engine:
     def program(self, node: StreamTable, pinned: Pinned, clock: str | None = None) -> Program:
         """A stream table's program, compiled once per definition and process, while its inputs keep their columns.
 
-        One that reads the date is compiled once a day.
+        One that reads the date is compiled once a day. Compiling needs the session, and waits for a tick that has it.
         """
         reached = pinned.frontiers[node.id].clock if node.id in pinned.frontiers else None
         at = (clock or node.clock_at(reached)) if node.clock == "DATE" else None
@@ -123,8 +133,9 @@ class Engine:
         made_for = at, tuple(pinned.columns(table) for table in node.inputs)
         known = self._programs.get(key)
         if known is None or known[0] != made_for:
-            self.under(node.session)
-            known = self._programs[key] = (made_for, self.compile(node.query, pinned, node.views, at))
+            with self.lock, self.restoring():
+                self.under(node.session)
+                known = self._programs[key] = (made_for, self.compile(node.query, pinned, node.views, at))
         return known[1]
 
     @property
@@ -163,22 +174,19 @@ class Engine:
 
     def close(self) -> None:
         self.store.close()
-        if self.own_spark:
-            self.own_spark = False
-            leave_local_session()
+        self.own_session.close()
 
 
 def open_engine(
     path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any], create: bool = True
 ) -> Engine:
-    """Open or create the lake, in a Spark session of our own beside the user's."""
+    """Open or create the lake, with a Spark session of our own beside the user's, started when it is needed."""
     asked = Settings(given, {})
     opened = open_lake(path, catalog, create)
-    base = spark or shared_local_session()
-    session = private_session(base, {key: str(base.conf.get(key)) for key in DEFINED_UNDER})
-    store = DuckLakeStore(opened, session, seconds(asked.text("history_retention")))
+    session = OwnSession(spark, DEFINED_UNDER)
+    store = DuckLakeStore(opened, session.get, seconds(asked.text("history_retention")))
     stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
-    return Engine(path, store, session, Settings(given, stored), own_spark=spark is None)
+    return Engine(path, store, session, Settings(given, stored))
 
 
 @dataclass(frozen=True)

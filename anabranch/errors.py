@@ -1,4 +1,7 @@
-"""Every public error: a stable code, a message (a fact), a detail (what is given and what exists), a hint."""
+"""Every public error: a stable code, a message (a fact), a detail (what is given and what exists), a hint.
+
+`place` is the file and line, where the error is about a file of a project.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,15 @@ class AnabranchError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+        self.place = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The error for programs."""
+        fields = {"code": self.code, "message": self.message, "detail": self.detail, "hint": self.hint}
+        return fields | ({"place": self.place} if self.place else {})
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {self.message}"]
+        lines = [f"[{self.code}] {self.place}: {self.message}" if self.place else f"[{self.code}] {self.message}"]
         if self.detail:
             lines.append(self.detail)
         if self.hint:

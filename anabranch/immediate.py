@@ -26,7 +26,7 @@ from anabranch.engine import Engine
 from anabranch.errors import ConflictError, QueryError, RefreshError, SettingError, StateError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, merge, to_json
 from anabranch.inputs import TickInputs
-from anabranch.observe.record import history_row, readable
+from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import NodeReport
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.moved import zset_sum
@@ -198,7 +198,8 @@ def _commit_with(
     _check_columns_stay(pinned, transaction, moving)
     now = datetime.now(UTC)
     inputs = WriteInputs(engine.store, pinned, transaction=transaction)
-    works = TickWork(engine, inputs, moving).run()
+    tick_work = TickWork(engine, inputs, moving)
+    works = tick_work.run()
     for work in works.values():
         if work.error is not None:
             raise _not_written(work)
@@ -208,13 +209,13 @@ def _commit_with(
         documents[FRONTIER + node] = lambda at, target=target: to_json(target.settled_at(at))  # type: ignore[misc]
         condition = pinned.conditions[node].succeeded(now.timestamp())
         documents[CONDITION + node] = lambda at, condition=condition: _moved_in(condition, at)  # type: ignore[misc]
-    tick = uuid.uuid4().hex
+    tick = TickCost(uuid.uuid4().hex, now, seconds=tick_work.seconds)
     history = tuple(
-        history_row(tick, now, work.node, _report(engine, pinned, work), readable(targets[node], pinned.name_of))
+        history_row(tick, work.node, _report(engine, pinned, work), readable(targets[node], pinned.name_of))
         for node, work in works.items()
     )
     actions = tuple(action for work in works.values() for action in work.actions)
-    return transaction.commit(requirements, documents, history, f"write with tick {tick}", actions)
+    return transaction.commit(requirements, documents, history, f"write with tick {tick.id}", actions)
 
 
 def _targets(engine: Engine, pinned: Pinned, written: frozenset[str], moving: list[StreamTable]) -> dict[str, Frontier]:

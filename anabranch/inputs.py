@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.algebra.relation import After, Before, Change, Relation, Stored
+from anabranch.algebra.relation import IS_THERE, WAS_THERE, After, Before, Change, Column, Relation, Stored
 from anabranch.algebra.walk import leaves, transform
 from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
@@ -75,19 +75,38 @@ class TickInputs:
                 stored = _part(node, part)
                 return Stored(stored.table, columns), partial(self.stored_rows, stored)
             case Before(table, columns):
-                start = since.get(table, self.pinned.version)
+                start = self._start(table, since)
                 return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
             case After(table, columns):
                 end = self._end(node, table)
                 return After(f"{self._key(node, table)}@{end}", columns), partial(self._after, node, table)
             case Change(table, columns):
-                start = since.get(table, self.pinned.version)
+                start = self._start(table, since)
                 span = f"{start}..{self._end(node, table)}"
                 return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+
+    def _start(self, table: str, since: Mapping[str, Version]) -> Version:
+        """Where a leaf starts: of a source its version then, so that nodes that looked at different times agree."""
+        at = since.get(table, self.pinned.version)
+        return self.store.version_of(table, at) if table in self.pinned.sources and self.can_read(table, at) else at
 
     def clock(self, node: StreamTable) -> str | None:
         """What a node's query sees as now in this tick, if it looks at all."""
         return node.clock_at(self.clocks.get(node.id))
+
+    def rows_of(self, leaf: Before | After) -> int:
+        """About how many rows a named leaf has."""
+        table = leaf.table.rpartition("@")[0]
+        return self.row_count(table) if table in self.pinned.sources or table in self.pinned.nodes else 0
+
+    def both_versions(self, before: Before, after: After) -> tuple[After, DataFrame] | None:
+        """One leaf for two versions of a source, and its rows, each with WAS_THERE and IS_THERE."""
+        table, _, since = before.table.rpartition("@")
+        if table not in self.pinned.sources or before.columns != after.columns:
+            return None
+        rows = self.store.read_both(table, Version(int(since)), self.pinned.version)
+        flags = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
+        return None if rows is None else (After(f"{after.table}&{since}", after.columns + flags), rows)
 
     def is_new(self, node: StreamTable) -> bool:
         """Whether the node has no rows yet under this definition."""
@@ -141,7 +160,7 @@ class TickInputs:
             for table, at in self.since(node).items():
                 if table in self.pinned.sources and self.can_read(table, at):
                     if self.has_changed(node, table) and self.store.change_size(table, at, now) <= limit:
-                        changes.add((table, at))
+                        changes.add(self._version(table, at))
                     tables |= {self._version(table, each) for each in (at, now) if self._is_small(table, each)}
         for stale in self.small_tables.keys() - tables:
             del self.small_tables[stale]
@@ -182,6 +201,10 @@ class TickInputs:
     def stored_rows(self, part: StoredPart) -> DataFrame:
         """The rows a part has stored, hidden columns and rowids included, before this tick."""
         return self.store.read(self.pinned.part(part.table).id, self.pinned.version, rowid=True)
+
+    def stored_row_count(self, part: StoredPart) -> int:
+        """How many rows a part has stored, from metadata."""
+        return self.store.row_count(self.pinned.part(part.table).id, self.pinned.version)
 
     def _key(self, node: StreamTable, table: str) -> str:
         return f"{node.id}/{table}" if table.startswith(PART_PREFIX) else table

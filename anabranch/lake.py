@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,8 +13,10 @@ from anabranch.check import CheckResult, check_node
 from anabranch.engine import Engine, open_engine
 from anabranch.graph.frontier import Frontier
 from anabranch.observe import graph as observed_graph
+from anabranch.observe import html
 from anabranch.observe import tables as observed
 from anabranch.observe.explain import Explanation, explain
+from anabranch.observe.forms import in_form
 from anabranch.observe.graph import DependencyTree, Diamonds
 from anabranch.observe.report import Report
 from anabranch.scheduler import Scheduler
@@ -24,8 +26,9 @@ from anabranch.statements import run_statement
 from anabranch.store.protocol import Version
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from anabranch.observe.web.server import Options, Serving
 
 Rows = Any
 """Rows to write: a list of tuples or dicts, an Arrow table, a pandas or a Spark DataFrame."""
@@ -142,6 +145,12 @@ class Lake:
         """
         self._scheduler.run()
 
+    def serve(self, options: Options | None = None, ready: Callable[[Serving], None] = lambda serving: None) -> None:
+        """Run the scheduler and the web page until SIGINT, SIGTERM or `Serving.stop`; `ready` gets the address."""
+        from anabranch.observe.web import server
+
+        server.serve(self._engine, self._scheduler, options or server.Options(), ready)
+
     def stop(self) -> None:
         """End `run`: what is being committed is committed, what is not never happened."""
         self._scheduler.stop()
@@ -163,26 +172,29 @@ class Lake:
         """What a table is computed from, down to the sources."""
         return observed_graph.dependency_tree(self._engine, name)
 
-    def explain(self, name: str | None = None, *, query: str | None = None) -> Explanation:
-        """Why and how a stream table is refreshed; with `query`, how it would be."""
-        return explain(self._engine, name, query)
+    def explain(self, name: str | None = None, *, query: str | None = None, quick: bool = False) -> Explanation:
+        """Why and how a stream table is refreshed; with `query`, how it would be. `quick` starts no Spark."""
+        return explain(self._engine, name, query, quick)
 
     def frontier(self, name: str) -> Frontier:
         """Which versions of its sources a stream table reflects."""
         pinned = self._engine.pin()
         return pinned.frontiers[pinned.node(name).id]
 
-    def status(self) -> pa.Table:
-        """One row a stream table: mode, schedule, freshness, last action, error."""
-        return observed.status(self._engine)
+    def status(self, form: str = "arrow") -> Any:
+        """One row a stream table: mode, schedule, freshness, last action, error.
 
-    def history(self, limit: int | None = None) -> pa.Table:
+        `form` is "arrow" (an Arrow table), "pandas" or "spark" (DataFrames), here and below.
+        """
+        return in_form(self._engine, observed.status(self._engine), form)
+
+    def history(self, limit: int | None = None, form: str = "arrow") -> Any:
         """What every refresh did and why, newest first."""
-        return self._engine.store.history(limit)
+        return in_form(self._engine, self._engine.store.history(limit), form)
 
-    def pending_changes(self) -> pa.Table:
+    def pending_changes(self, form: str = "arrow") -> Any:
         """Per stream table and source: how many changed rows wait for the next refresh, at most."""
-        return observed.pending_changes(self._engine)
+        return in_form(self._engine, observed.pending_changes(self._engine), form)
 
     def check(self, name: str) -> CheckResult:
         """Compare a stream table with its query run from scratch on the same inputs."""
@@ -228,3 +240,8 @@ class Lake:
             f"Lake({self._engine.path!r}: {len(pinned.sources)} sources, {len(pinned.nodes)} stream tables, "
             f"snapshot {pinned.version})"
         )
+
+    def _repr_html_(self) -> str:
+        shown = ("name", "state", "refresh_mode", "schedule", "rows", "refreshed_at", "pending_changes", "error")
+        rows = observed.status(self._engine).select(list(shown)).to_pylist()
+        return html.paragraph(repr(self)) + html.table(shown, (list(row.values()) for row in rows))

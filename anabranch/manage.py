@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -91,12 +91,12 @@ SCHEDULER = "scheduler"
 
 def _create(engine: Engine, request: Request, now: datetime) -> Report:
     pinned = engine.pin()
-    _check_name(pinned, request.name)
+    check_name(pinned, request.name)
     pin = pin_of(engine, pinned, now)
     program = engine.compile(request.query, pinned, clock=pin.clock)
     check_mode(request.name, read_mode(request.refresh_mode), program)
     check_columns(program.columns)
-    node = _definition(engine, pinned, request, program, now)
+    node = new_definition(engine, pinned, request, program, now)
     planned = pinned.with_definition(node)
     check_definition(planned, node)
     created = node_state(engine, planned, node)
@@ -136,12 +136,15 @@ def _drop(engine: Engine, name: str, cascade: bool) -> None:
     dropped = [node, *readers]
     actions: list[StoreAction] = [DropView(TableName(MAIN, each.name)) for each in dropped]
     actions += [DropTable(pinned.part(part.table).id) for each in dropped for part in each.parts]
-    documents: dict[str, Document] = {
-        prefix + each.id: None for each in dropped for prefix in (NODE, FRONTIER, CONDITION)
-    }
+    documents = documents_without(dropped)
     documents |= list_of(each for each in pinned.nodes.values() if each not in dropped)
     requirements = tuple(DocumentIs(NODE + each.id, pinned.documents[NODE + each.id]) for each in dropped)
     engine.store.commit(Commit(tuple(actions), requirements, documents, message=f"drop {node.name}"))
+
+
+def documents_without(dropped: Iterable[StreamTable]) -> dict[str, Document]:
+    """What removes all that the lake knows of these stream tables."""
+    return {prefix + each.id: None for each in dropped for prefix in (NODE, FRONTIER, CONDITION)}
 
 
 def announcements(pinned: Pinned, node: StreamTable) -> tuple[str, ...]:
@@ -150,7 +153,8 @@ def announcements(pinned: Pinned, node: StreamTable) -> tuple[str, ...]:
     return () if group is None else (announcement(group, pinned.graph.names, node.diamond_consistency != "none"),)
 
 
-def _definition(engine: Engine, pinned: Pinned, request: Request, program: Program, now: datetime) -> StreamTable:
+def new_definition(engine: Engine, pinned: Pinned, request: Request, program: Program, now: datetime) -> StreamTable:
+    """The definition of a stream table that is just being created."""
     bare = StreamTable(
         id=uuid.uuid4().hex,
         name=request.name,
@@ -176,7 +180,8 @@ def _check_request(request: Request) -> None:
             check(setting, getattr(request, setting))
 
 
-def _check_name(pinned: Pinned, name: str) -> None:
+def check_name(pinned: Pinned, name: str) -> None:
+    """Refuse a name that cannot be a stream table's, or is taken."""
     if not name or name.lower().startswith(RESERVED_PREFIX) or "." in name:
         raise SettingError(
             "BAD_TABLE_NAME",

@@ -21,8 +21,10 @@ from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
-from anabranch.observe.record import history_row, readable
+from anabranch.observe.logs import log_tick
+from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
+from anabranch.observe.ticks import TickSeen
 from anabranch.pinned import Pinned
 from anabranch.rebuild import node_replaced, plan_tick
 from anabranch.schedule import decide as decisions
@@ -107,18 +109,35 @@ class Tick:
     notices: tuple[str, ...] = ()
     rebuilt: tuple[str, ...] = ()
     outcomes: dict[str, NodeWork] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    table_scans: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def perform(self) -> Report:
+        self.seconds["plan"] = (datetime.now(UTC) - self.now).total_seconds()
         started = time.perf_counter()
-        with count_jobs(self.engine.session) as jobs:
-            self._work_out()
+        jobs, stages = self._work_out_counted() if self._moving or self.defined else (0, 0)
         worked_out = time.perf_counter()
-        version = self._commit()
+        version = self._commit(jobs)
         self._remember_those_without_data()
         ended = time.perf_counter()
-        timings = {"work_out": worked_out - started, "commit": ended - worked_out}
-        return Report(version.number, ended - started, jobs.jobs, self._node_reports(), timings, self.notices)
+        timings = {**self.seconds, "commit": ended - worked_out}
+        reports = self._node_reports()
+        report = Report(version.number, ended - started, jobs, reports, timings, self.notices, stages, self.table_scans)
+        if self.outcomes:
+            self.engine.ticks.add(TickSeen(self.id, self.now, report))
+        log_tick(report)
+        return report
+
+    @property
+    def _moving(self) -> list[StreamTable]:
+        return [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
+
+    def _work_out_counted(self) -> tuple[int | None, int | None]:
+        """Work out what moves; how many Spark jobs and stages that took. Where nothing moves Spark is not started."""
+        with count_jobs(self.engine.session) as count:
+            self._work_out()
+        return count.jobs, count.stages
 
     def _work_out(self) -> None:
         """Every moving node's change; what reads a failed one is left out. A definition that fails is not made."""
@@ -126,8 +145,10 @@ class Tick:
         inputs = TickInputs(
             self.engine.store, self.pinned, self.replaced, small_tables=self.engine.small_tables, clocks=clocks
         )
-        moving = [self.pinned.nodes[each.node] for each in self.decided if each.action is decisions.Action.MOVE]
-        self.outcomes = TickWork(self.engine, inputs, moving).run()
+        work = TickWork(self.engine, inputs, self._moving)
+        self.outcomes = work.run()
+        self.seconds |= work.seconds
+        self.table_scans = work.table_scans
         for each in self.defined:
             error = self._not_made(each)
             if error is not None:
@@ -160,7 +181,7 @@ class Tick:
     def _is_immediate(self, node: str) -> bool:
         return self.pinned.nodes[node].refresh_mode is RefreshMode.IMMEDIATE
 
-    def _commit(self) -> Version:
+    def _commit(self, spark_jobs: int | None) -> Version:
         """All that moved, in one commit. A tick in which nothing moved makes no snapshot."""
         if not self.outcomes and not self.defined:
             return self.pinned.version
@@ -176,7 +197,7 @@ class Tick:
                 (*(action for node in moved for action in self.outcomes[node].actions), *self.actions, *in_place),
                 tuple(self._requirements()),
                 documents,
-                tuple(self._history(node) for node in self.outcomes),
+                tuple(self._history(node, spark_jobs) for node in self.outcomes),
                 f"tick {self.id}",
             )
         )
@@ -224,11 +245,12 @@ class Tick:
         suspended = errors >= self.engine.settings.integer("max_consecutive_errors")
         return before.failed(described, self.now.timestamp() + backoff_seconds(errors), suspended)
 
-    def _history(self, node: str) -> dict[str, object]:
+    def _history(self, node: str, spark_jobs: int | None) -> dict[str, object]:
         report = self._node_report(node, self.outcomes[node])
         reached = self._advancing.get(node)
         frontier = None if reached is None else readable(reached, self.pinned.name_of)
-        return history_row(self.id, self.now, self.pinned.nodes[node], report, frontier)
+        tick = TickCost(self.id, self.now, spark_jobs, self.seconds)
+        return history_row(tick, self.pinned.nodes[node], report, frontier)
 
     def _node_reports(self) -> dict[str, NodeReport]:
         reports = [self._report_of(each) for each in self.decided]
@@ -261,6 +283,7 @@ class Tick:
             outcome.rows_inserted,
             outcome.rows_deleted,
             outcome.seconds,
+            not_fused=outcome.not_fused,
         )
 
     def _remember_those_without_data(self) -> None:

@@ -17,6 +17,7 @@ from anabranch.compaction import Compaction
 from anabranch.engine import GIVEN_UP, Engine
 from anabranch.errors import AnabranchError, StateError
 from anabranch.manage import SCHEDULER
+from anabranch.observe.ticks import TickLost
 from anabranch.schedule.due import next_wake
 from anabranch.schedule.lease import FileLease, Holder, Lease, PostgresLease
 from anabranch.schedule.loop import Control, LoopSettings, stopped_by_signals
@@ -57,7 +58,7 @@ class Scheduler:
             self._ended.clear()
         try:
             with stopped_by_signals(self._control), self._engine.giving_up_when(lambda: self._control.stopping):
-                run_loop(self._perform, lease_of(self._engine), self._control, on_error=_tell, settings=SETTINGS)
+                run_loop(self._perform, lease_of(self._engine), self._control, on_error=self._tell, settings=SETTINGS)
         finally:
             with self._lock:
                 self._runner = None
@@ -75,6 +76,16 @@ class Scheduler:
         if runner is not None and runner is not threading.current_thread():
             self.stop()
             self._ended.wait(seconds)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is going on in this process, be it standing by."""
+        return self._runner is not None
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether a tick is being performed right now."""
+        return self._control.busy
 
     def pause(self) -> None:
         """Start no further tick in this process; what is committed as well stops other processes' ticks."""
@@ -104,6 +115,15 @@ class Scheduler:
         self._seen = after.version
         return self._due_at
 
+    def _tell(self, error: Exception) -> None:
+        if isinstance(error, AnabranchError) and error.code == GIVEN_UP:
+            log.info("the tick was given up: %s", error.message)
+            return
+        log.error("a tick failed, the scheduler goes on: %s", error, exc_info=error)
+        described = (error.code, error.message, error.hint) if isinstance(error, AnabranchError) else ()
+        code, message, hint = described or ("TICK_FAILED", f"{type(error).__name__}: {error}", "")
+        self._engine.ticks.add(TickLost(datetime.now(UTC), code, message, hint))
+
     def _nothing_to_do(self, now: datetime) -> bool:
         """Whether nobody committed since the last look and nothing has become due."""
         return (
@@ -123,10 +143,3 @@ def lease_of(engine: Engine) -> Lease:
 def holder(engine: Engine) -> Holder | None:
     """Who runs the scheduler now, if anybody does."""
     return lease_of(engine).holder()
-
-
-def _tell(error: Exception) -> None:
-    if isinstance(error, AnabranchError) and error.code == GIVEN_UP:
-        log.info("the tick was given up: %s", error.message)
-    else:
-        log.error("a tick failed, the scheduler goes on: %s", error, exc_info=error)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from anabranch.algebra.relation import Change, Relation
+from anabranch.algebra.relation import After, Before, Change, Relation
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
 from anabranch.choose import Choice, check_columns, choose
 from anabranch.compile import Program
@@ -45,6 +46,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DELTA_RAISED = "DELTA_RAISED"
+
+
+@dataclass(frozen=True)
+class TickTables:
+    """What the tables of a tick are like, for cutting plans into waves."""
+
+    runner: Runner
+    inputs: TickInputs
+
+    def is_local(self, table: Relation) -> bool:
+        return self.runner.is_local(table)
+
+    def rows(self, table: Before | After) -> int:
+        return self.inputs.rows_of(table)
+
+    def both(self, before: Before, after: After) -> After | None:
+        found = self.inputs.both_versions(before, after)
+        if found is None:
+            return None
+        leaf, rows = found
+        if not self.runner.is_bound(leaf):
+            self.runner.bind(leaf, rows)
+        return leaf
 
 
 @dataclass
@@ -78,21 +102,33 @@ class TickWork:
         self.done: dict[str, NodeWork] = {}
         self._works: dict[str, NodeWork] = {}
         self._auto = Auto(engine, inputs, self._nodes)
+        self.seconds: dict[str, float] = {}
+        self.table_scans = 0
 
     def run(self) -> dict[str, NodeWork]:
         """Every node that could be worked out, or failed; those that read a failed one are left out."""
-        self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
-        self._choose_together()
-        self._mark_fused()
+        with self._timed("compile"):
+            self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
+            self._choose_together()
+            self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
         with Runner(self._engine.session, limit=limit) as runner:
-            self._read_ahead(limit)
-            while ready := list(self._ready()):
-                self._engine.check_not_given_up()
-                self._round(runner, ready)
+            with self._timed("read"):
+                self._read_ahead(limit)
+            with self._timed("compute"):
+                while ready := list(self._ready()):
+                    self._engine.check_not_given_up()
+                    self._round(runner, ready)
+        self.table_scans = runner.table_scans
         self._learn()
         blocked = self._blocked()
         return {node: work for node, work in self._works.items() if node not in blocked}
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - started
 
     def _read_ahead(self, limit: int) -> None:
         """Once for all; if that fails, each node reads its own, and the one whose fault it is fails."""
@@ -198,7 +234,7 @@ class TickWork:
                 return False
         asked = [each for each in requests if each is not None]
         try:
-            results = iter(runner.located_together(run_waves(runner, asked)) or ()) if asked else iter(())
+            results = iter(runner.located_together(self._waves(runner, asked)) or ()) if asked else iter(())
             found = [None if request is None else next(results) for request in requests]
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
@@ -241,7 +277,7 @@ class TickWork:
         if request is None:
             return None
         if work.choice.action is Action.DIFFERENTIAL:
-            (request,) = run_waves(runner, [request])
+            (request,) = self._waves(runner, [request])
             results = runner.located_together([request])
             if results is not None and isinstance(results[0], Moved):
                 return results[0]
@@ -250,18 +286,21 @@ class TickWork:
             if request.guard is not None:
                 changed = self._inputs.changed_tables(work.node, work.program)
                 plan = self._bound(runner, work, delta(part, changed) or full_and_diff(part))
-                (request,) = run_waves(runner, [replace(request, change=plan, guard=None)])
+                (request,) = self._waves(runner, [replace(request, change=plan, guard=None)])
         return runner.located(request.change, request.stored, limit, self._engine.store, stored.table)
+
+    def _waves(self, runner: Runner, requests: Sequence[Request]) -> list[Request]:
+        return run_waves(runner, requests, TickTables(runner, self._inputs))
 
     def _request(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Request | None:
         plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
         if plans is None:
             return None
-        rows = self._inputs.stored_rows(stored)
+        rows, count = self._inputs.stored_rows(stored), self._inputs.stored_row_count(stored)
         if isinstance(plans, Guarded):
             change, guard = self._bound(runner, work, plans.change), self._bound(runner, work, plans.guard)
-            return Request(change, rows, stored.table, guard)
-        return Request(self._bound(runner, work, plans), rows, stored.table)
+            return Request(change, rows, stored.table, guard, count)
+        return Request(self._bound(runner, work, plans), rows, stored.table, stored_rows=count)
 
     def _bound(self, runner: Runner, work: NodeWork, plan: Relation) -> Relation:
         """The plan with every leaf bound to the rows it stands for in this tick."""

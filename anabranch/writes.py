@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -149,7 +150,20 @@ def _frame(engine: Engine, columns: tuple[Column, ...], rows: Any) -> DataFrame:
         return engine.session.createDataFrame(pa.table(rows))
     if hasattr(rows, "iloc"):
         return engine.session.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
-    return engine.session.createDataFrame([_ordered(row, columns) for row in rows], struct_of(columns))
+    fitting = [
+        tuple(_fitting(value, column) for value, column in zip(_ordered(row, columns), columns, strict=True))
+        for row in rows
+    ]
+    return engine.session.createDataFrame(fitting, struct_of(columns))
+
+
+def _fitting(value: Any, column: Column) -> Any:
+    """A whole number where another kind of number is kept; Spark would refuse 10 for a DECIMAL or a DOUBLE."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if column.type.startswith("decimal"):
+        return Decimal(value)
+    return float(value) if column.type in ("float", "double") else value
 
 
 def _ordered(row: Any, columns: tuple[Column, ...]) -> tuple[Any, ...]:

@@ -28,6 +28,9 @@ WEIGHT = "__ab_weight"
 """The column that says how often a row is there more (or, below zero, less)."""
 ROWID = "__ab_rowid"
 """The column by which a stored row is deleted."""
+WAS_THERE = "__ab_was_there"
+IS_THERE = "__ab_is_there"
+"""Columns of a scan of two versions of a table: whether the row is in the first, and in the second."""
 
 
 @dataclass(frozen=True, slots=True)

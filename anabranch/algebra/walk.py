@@ -38,3 +38,11 @@ def leaves(root: Relation) -> tuple[Relation, ...]:
 def size(root: Relation) -> int:
     """The number of operators, a shared one counted once."""
     return sum(1 for _ in iterate(root))
+
+
+def tree_size(root: Relation) -> int:
+    """The number of operators, a shared one counted wherever it is used."""
+    sizes: dict[Relation, int] = {}
+    for relation in iterate(root):
+        sizes[relation] = 1 + sum(sizes[child] for child in relation.children)
+    return sizes[root]

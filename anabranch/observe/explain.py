@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from anabranch.algebra.relation import Relation
 from anabranch.algebra.show import show
@@ -13,8 +14,12 @@ from anabranch.delta.choose import notes_of
 from anabranch.delta.state import delta, guarded_delta, moving_tables
 from anabranch.engine import Engine
 from anabranch.graph.dag import tree_lines
-from anabranch.observe.forecast import next_tick
+from anabranch.observe.forecast import next_decision, next_tick
+from anabranch.observe.reasons import reason_of
 from anabranch.pinned import Pinned
+
+LAST_REFRESHES = 5
+LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
@@ -39,24 +44,69 @@ class Explanation:
         return "".join(f"<h4>{escape(title)}</h4><pre>{escape(text)}</pre>" for title, text in self.sections)
 
 
-def explain(engine: Engine, name: str | None = None, query: str | None = None) -> Explanation:
-    """Explain a stream table, or a query before it is made one."""
+def explain(engine: Engine, name: str | None = None, query: str | None = None, quick: bool = False) -> Explanation:
+    """Explain a stream table, or a query before it is made one; `quick` tells what is stored and starts no Spark."""
     pinned = engine.pin()
     if query is not None:
-        program = engine.compile(query, pinned)
+        with engine.lock:
+            program = engine.compile(query, pinned)
         return Explanation(name or "query", (("query", query.strip()), *_compiled(pinned, program)))
     if name is None:
         raise TypeError("explain takes the name of a stream table, or query=...")
     node = pinned.node(name)
+    if quick:
+        return Explanation(node.name, tuple(_stored(engine, pinned, node)))
     program = engine.program(node, pinned)
     sections = [
         ("query", node.query.strip()),
         *_compiled(pinned, program),
         ("computed from", "\n".join(tree_lines(pinned.graph.tree(node.id), pinned.graph.names))),
         ("reads", _reads(pinned, node)),
+        ("last refreshes", _last(engine, node) or "none is kept"),
         ("next tick", next_tick(engine, pinned, node, program)),
+        *_advice(engine, node),
     ]
     return Explanation(node.name, tuple(sections))
+
+
+def _stored(engine: Engine, pinned: Pinned, node: StreamTable) -> list[tuple[str, str]]:
+    """What needs no plan: the definition, what it is computed from, and what the last and the next tick do with it."""
+    condition = pinned.conditions[node.id]
+    sections = [
+        ("query", node.query.strip()),
+        ("schema", "\n".join(f"{each.name} {each.type}" for each in node.columns)),
+        ("refresh mode", f"{node.refresh_mode}, schedule {node.schedule or 'none: by hand'}"),
+        ("computed from", "\n".join(tree_lines(pinned.graph.tree(node.id), pinned.graph.names))),
+        ("reads", _reads(pinned, node)),
+        ("last refreshes", _last(engine, node) or "none is kept"),
+        ("next tick", next_decision(engine, pinned, node)),
+        *_advice(engine, node),
+    ]
+    if condition.last_error:
+        sections.append(("error", "\n".join(filter(None, condition.last_error.values()))))
+    return sections
+
+
+def _last(engine: Engine, node: StreamTable) -> str:
+    """Its newest lines of history."""
+    rows = _history(engine, node)[:LAST_REFRESHES]
+    return "\n".join(
+        f"snapshot {row['snapshot']}: {row['action']} +{row['rows_inserted']} -{row['rows_deleted']}  {row['reason']}"
+        for row in rows
+    )
+
+
+def _history(engine: Engine, node: StreamTable) -> list[dict[str, Any]]:
+    return [row for row in engine.store.history(LOOKED_AT).to_pylist() if row["node_id"] == node.id]
+
+
+def _advice(engine: Engine, node: StreamTable) -> list[tuple[str, str]]:
+    """What the last reason means, and what to do about it."""
+    rows = _history(engine, node)
+    found = reason_of(rows[0]["reason"]) if rows else None
+    if found is None or not found.advice:
+        return []
+    return [(f"about {found.code}", f"{found.meaning}\nwhat to do: {found.advice}")]
 
 
 def _compiled(pinned: Pinned, program: Program) -> list[tuple[str, str]]:

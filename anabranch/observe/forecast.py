@@ -31,6 +31,12 @@ def next_tick(engine: Engine, pinned: Pinned, node: StreamTable, program: Progra
     return "\n".join(lines)
 
 
+def next_decision(engine: Engine, pinned: Pinned, node: StreamTable) -> str:
+    """The decision alone: whether it would move, and why."""
+    decision = next(each for each in decisions_now(engine, pinned, node) if each.node == node.id)
+    return f"{decision.action}, {decision.reason}: {decision.text}"
+
+
 def decisions_now(engine: Engine, pinned: Pinned, node: StreamTable) -> tuple[Decision, ...]:
     """What a tick that asks for this node would do with each node."""
     now = datetime.now(UTC)

@@ -9,6 +9,7 @@ from typing import overload
 from anabranch.engine import Engine
 from anabranch.graph.dag import Dependency, tree_lines
 from anabranch.graph.frontier import CLOCK
+from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.schedule.state import Group
 from anabranch.situation import graph_state
@@ -58,6 +59,13 @@ class Diamonds(Sequence[Diamond]):
     def __repr__(self) -> str:
         return "\n".join(str(each) for each in self.groups) or "no diamonds: no two paths from a source meet again"
 
+    def _repr_html_(self) -> str:
+        names = ("convergence", "members", "shared sources", "consistency", "schedule policy", "last moved in snapshot")
+        rows = [[each.convergence, ", ".join(each.members), ", ".join(each.shared_sources)] for each in self.groups]
+        for row, each in zip(rows, self.groups, strict=True):
+            row += [each.consistency, each.schedule_policy, str(each.last_moved or "never")]
+        return html.table(names, rows) if self.groups else html.paragraph(repr(self))
+
 
 @dataclass(frozen=True)
 class DependencyTree:
@@ -78,10 +86,17 @@ class DependencyTree:
     def __repr__(self) -> str:
         return "\n".join(tree_lines(self.dependency, self.names))
 
+    def _repr_html_(self) -> str:
+        return html.preformatted(repr(self))
+
 
 def diamond_groups(engine: Engine) -> Diamonds:
     """The diamond groups of the lake as it is now."""
-    pinned = engine.pin()
+    return diamonds_at(engine, engine.pin())
+
+
+def diamonds_at(engine: Engine, pinned: Pinned) -> Diamonds:
+    """The diamond groups at a snapshot."""
     return Diamonds(tuple(_diamond(pinned, group) for group in graph_state(engine, pinned).shape.groups))
 
 

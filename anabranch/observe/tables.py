@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.definitions import Condition
 from anabranch.engine import Engine
 from anabranch.observe.report import Report
+from anabranch.observe.sizes import Sizes
 from anabranch.pinned import Pinned
 from anabranch.schedule import decide as decisions
 from anabranch.schedule.decide import decide
@@ -48,11 +49,12 @@ PENDING = pa.schema(
 def status(engine: Engine) -> pa.Table:
     """One row a stream table."""
     pinned = engine.pin()
+    sizes = Sizes(engine.store)
     waiting: dict[str, int] = {}
-    for row in _pending(engine, pinned):
+    for row in pending_rows(pinned, sizes):
         waiting[row["name"]] = waiting.get(row["name"], 0) + row["changed_rows_at_most"]
     rows = []
-    waits = _waits(engine, pinned)
+    waits = waits_of(engine, pinned)
     for node in pinned.nodes.values():
         condition = pinned.conditions[node.id]
         error = condition.last_error or {}
@@ -63,7 +65,7 @@ def status(engine: Engine) -> pa.Table:
                 "refresh_mode": node.refresh_mode.value,
                 "schedule": node.schedule,
                 "state": _state(condition, node.id in waits),
-                "rows": engine.store.row_count(pinned.part(node.shown.table).id, pinned.version),
+                "rows": sizes.shown_rows(pinned, node),
                 "refreshed_at": None if refreshed is None else datetime.fromtimestamp(refreshed, UTC).isoformat(),
                 "pending_changes": waiting.get(node.name, 0),
                 "consecutive_errors": condition.consecutive_errors,
@@ -82,7 +84,7 @@ def _state(condition: Condition, waits: bool) -> str:
     return "WAITING" if waits else "ACTIVE"
 
 
-def _waits(engine: Engine, pinned: Pinned) -> dict[str, str]:
+def waits_of(engine: Engine, pinned: Pinned) -> dict[str, str]:
     """Nodes that could not be refreshed now, and for what they wait."""
     now = datetime.now(UTC)
     decided = decide(graph_state(engine, pinned), pin_of(engine, pinned, now), now, frozenset(pinned.nodes))
@@ -91,24 +93,12 @@ def _waits(engine: Engine, pinned: Pinned) -> dict[str, str]:
 
 def pending_changes(engine: Engine) -> pa.Table:
     """Per stream table and direct input, how many changed rows wait, at most."""
-    return pa.Table.from_pylist(_pending(engine, engine.pin()), PENDING)
+    return pa.Table.from_pylist(pending_rows(engine.pin(), Sizes(engine.store)), PENDING)
 
 
 def report_frame(engine: Engine, report: Report) -> DataFrame:
     """A tick's report as rows."""
-    rows = [
-        {
-            "name": each.name,
-            "action": each.action.value,
-            "reason": each.reason,
-            "fused": each.fused,
-            "rows_inserted": each.rows_inserted,
-            "rows_deleted": each.rows_deleted,
-            "seconds": each.seconds,
-            "snapshot": report.snapshot,
-        }
-        for each in report.nodes.values()
-    ]
+    rows = [each.to_dict() | {"snapshot": report.snapshot} for each in report.nodes.values()]
     schema = pa.schema(
         [
             ("name", pa.string()),
@@ -124,24 +114,23 @@ def report_frame(engine: Engine, report: Report) -> DataFrame:
     return engine.session.createDataFrame(pa.Table.from_pylist(rows, schema))
 
 
-def _pending(engine: Engine, pinned: Pinned) -> list[dict[str, Any]]:
+def pending_rows(pinned: Pinned, sizes: Sizes) -> list[dict[str, Any]]:
+    """Per stream table and direct input that changed since it was read, how many changed rows wait, at most."""
     rows = []
     for node in pinned.nodes.values():
         for table, since in sorted(pinned.frontiers[node.id].inputs.items()):
             stored = pinned.part(pinned.nodes[table].shown.table).id if table in pinned.nodes else table
-            if stored not in pinned.tables or engine.store.version_of(stored, pinned.version) <= since:
+            if stored not in pinned.tables:
                 continue
-            if not engine.store.can_read(stored, since):
-                changed = engine.store.row_count(stored, pinned.version)
-            else:
-                changed = engine.store.change_size(stored, since, pinned.version)
-            rows.append(
-                {
-                    "name": node.name,
-                    "input": pinned.name_of(table),
-                    "since": since.number,
-                    "upto": pinned.version.number,
-                    "changed_rows_at_most": changed,
-                }
-            )
+            changed = sizes.changed(stored, since, pinned.version)
+            if changed is not None:
+                rows.append(
+                    {
+                        "name": node.name,
+                        "input": pinned.name_of(table),
+                        "since": since.number,
+                        "upto": pinned.version.number,
+                        "changed_rows_at_most": changed,
+                    }
+                )
     return rows

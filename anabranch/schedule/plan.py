@@ -2,10 +2,12 @@
 
 create n:  n is filled where its inputs are; if they disagree, what lies between the splits and n is pulled
 alter n:   n is filled anew under its new definition, and every unheld descendant moves along with the difference
+many:      both, for many nodes at once
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -38,6 +40,26 @@ def plan_alter(state: GraphState, altered: NodeState, pin: Pin, now: datetime) -
     situation = replace(situation, forced=frozenset(moving), always=frozenset({altered.id}))
     settlement = settle(situation, moving)
     _refuse_if_waiting(situation, settlement, altered)
+    return decisions_of(situation, settlement, moving)
+
+
+def plan_definitions(
+    state: GraphState, reasons: Mapping[str, str], asked: frozenset[str], pin: Pin, now: datetime
+) -> tuple[Decision, ...]:
+    """The decisions of one commit that makes many definitions: `reasons` says why each of them is filled.
+
+    `state` knows all new definitions. `asked` nodes keep theirs and are brought up to date along with it.
+    """
+    for node, reason in reasons.items():
+        state = state.with_node(replace(state.nodes[node], must_refresh=state.nodes[node].must_refresh or reason))
+    defined = frozenset(reasons)
+    graph = state.shape.graph
+    moving = defined | asked | frozenset(each for node in defined for each in graph.descendants(node))
+    unheld = unheld_nodes(state, now) | defined
+    situation = Situation(state, pin, unheld, self_moving_nodes(state, unheld), moving, defined)
+    settlement = settle(situation, moving)
+    for node in defined:
+        _refuse_if_waiting(situation, settlement, state.nodes[node])
     return decisions_of(situation, settlement, moving)
 
 

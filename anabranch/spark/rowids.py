@@ -55,7 +55,7 @@ def rowids_by_scan(change: str, stored: str, columns: Sequence[Column], few: boo
 
 
 def located_by_carrying(terms: str, columns: Sequence[Column]) -> str:
-    """Sum up the terms in a view, whose column ROWID names the stored row that a negative term is."""
+    """Sum up the terms of a query, whose column ROWID names the stored row that a negative term is."""
     weight, rowid = quoted(WEIGHT), quoted(ROWID)
     total = f"SUM({weight})"
     outputs: list[str] = []
@@ -66,7 +66,7 @@ def located_by_carrying(terms: str, columns: Sequence[Column]) -> str:
         outputs.append(f"any_value({name}) AS {name}" if needs_identity(each.type) else name)
     taken = f"slice(sort_array(collect_set({rowid})), 1, CAST(greatest(-{total}, 0L) AS INT)) AS {quoted(ROWIDS)}"
     return (
-        f"SELECT {', '.join(outputs)}, {total} AS {weight}, {taken} FROM {quoted(terms)} "
+        f"SELECT {', '.join(outputs)}, {total} AS {weight}, {taken} FROM {terms} "
         f"GROUP BY {', '.join(keys)} HAVING {total} <> 0"
     )
 

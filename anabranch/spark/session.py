@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import SettingError
 
+QUIET = Path(__file__).with_name("log4j2.properties").as_uri()
 LOCAL_SETTINGS = {
     "spark.master": "local[*]",
     "spark.app.name": "anabranch",
@@ -30,6 +35,19 @@ LOCAL_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "FATAL",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
+}
+FOR_SMALL_CHANGES = {
+    # Every broadcast is a job of its own; where it is worth it there is a hint.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+FOR_FEW_ROWS = {
+    **FOR_SMALL_CHANGES,
+    # Generating and compiling code takes longer than working through a few thousand rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
@@ -45,17 +63,38 @@ def local_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     builder = SparkSession.builder
     for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with keeping_ctrl_c():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def keeping_ctrl_c() -> Iterator[None]:
+    """Spark sets a handler of its own for Ctrl-C when it starts; afterwards the program's is there again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def shared_local_session() -> SparkSession:
     """The local session that all lakes of this process share; each that asked for it calls `leave_local_session`."""
     with _lakes.lock:
         if _lakes.count == 0:
-            _lakes.own = SparkSession.getActiveSession() is None
+            _lakes.own = not _is_running()
         session = local_session()
         _lakes.count += 1
         return session
+
+
+def _is_running() -> bool:
+    """Whether somebody in this process has started Spark, on whatever thread: the active session is one thread's."""
+    core: Any = sys.modules.get("pyspark.core.context")
+    started = core is not None and core.SparkContext._active_spark_context is not None
+    return started or SparkSession.getActiveSession() is not None
 
 
 def leave_local_session() -> None:
@@ -107,6 +146,29 @@ def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
     """Set what a definition asks for (time zone, ANSI, case sensitivity ...) in a session of ours."""
     for key, value in settings.items():
         session.conf.set(key, value)
+
+
+def cancel_jobs(session: SparkSession) -> None:
+    """Stop what the session is running."""
+    if is_remote(session):
+        session.interruptAll()
+    else:
+        session.sparkContext.cancelAllJobs()
+
+
+@contextmanager
+def tuned(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Inside, the session has these settings, which change how fast something is computed, never what."""
+    before = {key: session.conf.get(key) for key in settings}
+    configure(session, settings)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
 
 
 def is_remote(spark: SparkSession) -> bool:

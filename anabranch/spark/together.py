@@ -1,56 +1,85 @@
-"""Several results by one job: rows are tagged with the number of the frame they belong to, and taken apart again.
+"""Several results by one job: rows are tagged with the number of the query they belong to, and taken apart again.
 
-SELECT 0 AS tag, struct(x, y) AS f0, NULL AS f1 ... UNION ALL SELECT 1, NULL, struct(z) ...
+    SELECT 0 AS tag, x AS s0, CAST(NULL AS string) AS s1 FROM (...)  UNION ALL  SELECT 1, z, y FROM (...)
+
+Columns of one type share slots, so the result is as wide as the widest query, however many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions
-from pyspark.sql.types import StructField, StructType
 
+from anabranch.algebra.relation import Column
 from anabranch.spark.quote import quoted
+from anabranch.spark.types import columns_of, type_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _TAG = "__ab_tag"
+_SLOT = "__ab_s"
+_number = count()
+
+
+@dataclass(frozen=True)
+class Text:
+    """A query in Spark SQL and the columns of its result."""
+
+    sql: str
+    columns: tuple[Column, ...]
 
 
 def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """The rows of every frame, in order."""
     if len(frames) <= 1:
         return [each.toArrow() for each in frames]
-    types = [nullable(each.schema) for each in frames]
-    tagged = []
-    for number, frame in enumerate(frames):
-        values = [
-            (functions.struct(*map(quoted, frame.columns)) if other == number else functions.lit(None))
-            .cast(each)
-            .alias(f"f{other}")
-            for other, each in enumerate(types)
-        ]
-        tagged.append(frame.select(functions.lit(number).alias(_TAG), *values))
-    together = reduce(lambda one, two: one.unionAll(two), tagged)
+    spark, views = frames[0].sparkSession, []
+    try:
+        for frame in frames:
+            views.append(f"__ab_tagged_{next(_number)}")
+            frame.createOrReplaceTempView(views[-1])
+        columns = (columns_of(frame.schema) for frame in frames)
+        texts = [Text(f"SELECT * FROM {view}", each) for view, each in zip(views, columns, strict=True)]
+        return collect_texts(spark, texts)
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+
+
+def collect_texts(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:
+    """The rows of every query, in order, by one job."""
+    if len(texts) <= 1:
+        return [spark.sql(each.sql).toArrow() for each in texts]
+    places = [list(_places(each.columns)) for each in texts]
+    slots = {slot: type for each in places for slot, type in each}
     # Every task carries the whole plan, so few tasks that each do many branches beat a task for each branch.
-    tasks = int(frames[0].sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    return apart(together.coalesce(tasks).toArrow(), len(frames))
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    union = " UNION ALL ".join(_tagged(*each, slots) for each in zip(count(), texts, places))
+    rows = spark.sql(f"SELECT /*+ COALESCE({tasks}) */ * FROM ({union})").toArrow()
+    return [_apart(rows, *each) for each in zip(count(), texts, places)]
 
 
-def nullable(schema: StructType) -> StructType:
-    """The same columns, none of them said to be free of NULLs: in the rows of other frames they are NULL."""
-    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
+def _places(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
+    """For each column the slot that it goes into, and the slot's type."""
+    used: defaultdict[str, int] = defaultdict(int)
+    for each in columns:
+        used[each.type] += 1
+        yield f"{_SLOT}{used[each.type]} {each.type}", each.type
 
 
-def apart(rows: pa.Table, count: int) -> list[pa.Table]:
-    """The tagged rows as one table for each tag."""
-    tables: list[pa.Table] = []
-    for number in range(count):
-        own = rows.filter(pc.equal(rows.column(_TAG), number)).column(f"f{number}").combine_chunks()
-        tables.append(pa.Table.from_arrays(own.flatten(), names=[field.name for field in own.type]))
-    return tables
+def _tagged(number: int, text: Text, places: Sequence[tuple[str, str]], slots: dict[str, str]) -> str:
+    own = {slot: quoted(each.name) for (slot, _), each in zip(places, text.columns, strict=True)}
+    values = (f"{own.get(slot) or f'CAST(NULL AS {type_sql(type)})'} AS {quoted(slot)}" for slot, type in slots.items())
+    return f"SELECT {number} AS {_TAG}, {', '.join(values)} FROM ({text.sql})"
+
+
+def _apart(rows: pa.Table, number: int, text: Text, places: Sequence[tuple[str, str]]) -> pa.Table:
+    own = rows.filter(pc.equal(rows.column(_TAG), number))
+    return pa.Table.from_arrays([own.column(slot) for slot, _ in places], names=[each.name for each in text.columns])

@@ -13,15 +13,7 @@ from dataclasses import dataclass, replace
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import Aggregate, Aggregation, Column, Relation
-from anabranch.sql.build import (
-    Builder,
-    Key,
-    aggregates_in,
-    below,
-    canonical,
-    has_aggregate,
-    strip,
-)
+from anabranch.sql.build import Builder, Key, canonical
 from anabranch.sql.context import Context
 from anabranch.sql.functions import GROUPING
 from anabranch.sql.grouping_sets import Expanded, expand, grouping_bit, grouping_expressions, grouping_sets
@@ -31,6 +23,7 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import needs_row_order, settled_aggregate
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, Literal, Name, Star
+from anabranch.sql.syntax_walk import aggregates_in, below, has_aggregate, strip
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ def aggregate_rows(
     context = builder.context
     sets = None if group is None else grouping_sets(group)
     nodes = _key_nodes(group, items, sets)
-    if not nodes:
+    if sets is not None and not nodes and len(sets) == 1:
         sets = None
     calls = list(dict.fromkeys(call for node in used for call in aggregates_in(node)))
     relation = apply_subqueries(builder, relation, [*(each for each in nodes if isinstance(each, Expr)), *calls])
@@ -149,7 +142,14 @@ def _after(before: Builder, keys: Mapping[Key, Column]) -> Builder:
         if key is not None:
             fields.append(replace(each, column=key))
     scope = Scope(tuple(fields), before.scope.parent)
-    return Builder(before.context, scope, {}, before.aliases, before.aliases_first, keys, before)
+    return Builder(
+        before.context,
+        scope,
+        aliases=before.aliases,
+        aliases_first=before.aliases_first,
+        keys=keys,
+        before=before,
+    )
 
 
 def _grouping_calls(

@@ -14,10 +14,10 @@ from anabranch.algebra.expression import Equality, Expression, Outer, Part, Ref,
 from anabranch.algebra.relation import Column
 from anabranch.sql import determinism
 from anabranch.sql.context import Context
-from anabranch.sql.functions import AGGREGATES
 from anabranch.sql.refused import RefusedError, refused
 from anabranch.sql.scope import AmbiguousNameError, Found, Scope
-from anabranch.sql.syntax import Aliased, Call, Conjunction, Equal, Expr, Lambda, Name, Nested, Not, Opaque, Paren, Star
+from anabranch.sql.syntax import Call, Equal, Expr, Lambda, Name, Nested, Opaque, Star
+from anabranch.sql.syntax_walk import calls_in, is_aggregate, strip, strip_nots
 
 Key = tuple[Part, ...]
 _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.DOTALL)
@@ -27,7 +27,8 @@ _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.DO
 class Builder:
     """Makes drafts (expressions without a type) of syntax.
 
-    `values` are nodes already computed as columns (aggregates, windows, subqueries); `aliases` the SELECT list's names,
+    `values` are nodes already computed as columns (aggregates, windows, subqueries), `bare` the subqueries as they
+    stand in a conjunct; `aliases` the SELECT list's names,
     used after the columns of FROM, or before them where `aliases_first`; `keys` the grouping expressions that a
     query sees after GROUP BY, found by building the node over the rows before it (`before`). An aggregate that is
     no column yet is built only where `aggregating`; anywhere else it belongs to an enclosing query.
@@ -36,6 +37,7 @@ class Builder:
     context: Context
     scope: Scope
     values: dict[Expr, Expression] = field(default_factory=dict)
+    bare: dict[Nested, Expression] = field(default_factory=dict)
     aliases: Mapping[str, Expr | Expression] = field(default_factory=dict)
     aliases_first: bool = False
     keys: Mapping[Key, Column] = field(default_factory=dict)
@@ -59,9 +61,9 @@ class Builder:
 
     def predicate(self, node: Expr) -> Expression:
         """A conjunct as a draft: an equality knows its sides, a negated subquery is `NOT column`."""
-        node, negative = _strip_nots(node)
-        if isinstance(node, Nested) and node in self.values:
-            value = self.values[node]
+        node, negative = strip_nots(node)
+        if isinstance(node, Nested) and node in self.bare:
+            value = self.bare[node]
             return negated(value) if negative else value
         built = replace(self.draft(node), type="boolean")
         if isinstance(node, Equal):
@@ -120,10 +122,15 @@ class Builder:
         """What a bare name means where it is an alias of the SELECT list and no column."""
         if not isinstance(node, Name) or len(node.parts) > 1:
             return None
-        alias = self.aliases.get(node.parts[0].lower())
+        alias = self._visible_alias(node)
         if alias is None or (not self.aliases_first and self._find(node) is not None):
             return None
         return alias
+
+    def _visible_alias(self, node: Name) -> Expr | Expression | None:
+        """The item of the SELECT list with this name; an item sees only those before it."""
+        alias = self.aliases.get(node.parts[0].lower())
+        return None if isinstance(alias, Expr) and alias.end > node.start else alias
 
     def _without_preference(self) -> Builder:
         return replace(self, aliases_first=False) if self.aliases_first else self
@@ -131,7 +138,7 @@ class Builder:
     def _name(self, node: Name, bound: frozenset[str]) -> list[Part]:
         if node.parts[0].lower() in bound:
             return [self.context.source.slice(node.start, node.end)]
-        alias = self.aliases.get(node.parts[0].lower())
+        alias = self._visible_alias(node)
         if alias is not None and self.aliases_first:
             return self._alias(node, alias)
         found = self._find(node)
@@ -223,75 +230,6 @@ def wrapped(value: Expression) -> list[Part]:
     return ["(", *value.parts, ")"]
 
 
-def strip(node: Expr) -> Expr:
-    """Without parentheses around it."""
-    while isinstance(node, Paren):
-        node = node.inner
-    return node
-
-
-def _strip_nots(node: Expr) -> tuple[Expr, bool]:
-    """Without parentheses and NOTs, and whether an odd number of NOTs was there; only where a subquery is below."""
-    inner, negative = strip(node), False
-    while isinstance(inner, Not):
-        inner, negative = strip(inner.operand), not negative
-    if isinstance(inner, Nested):
-        return inner, negative
-    return strip(node), False
-
-
-def conjuncts(node: Expr | None) -> list[Expr]:
-    """The operands of AND, however nested."""
-    if node is None:
-        return []
-    node = strip(node)
-    if isinstance(node, Conjunction):
-        return [each for operand in node.operands for each in conjuncts(operand)]
-    return [node]
-
-
-def below(node: Expr) -> Iterator[Expr]:
-    """The node and everything below it, subqueries' insides left out."""
-    yield node
-    for child in node.children:
-        yield from below(child)
-
-
-def calls_in(node: Expr) -> Iterator[Call]:
-    return (each for each in below(node) if isinstance(each, Call))
-
-
-def nested_in(node: Expr) -> Iterator[Nested]:
-    return (each for each in below(node) if isinstance(each, Nested))
-
-
-def is_aggregate(node: Expr) -> bool:
-    """An aggregate call that is not a window call. FILTER and DISTINCT make any call one."""
-    if not isinstance(node, Call) or node.over is not None:
-        return False
-    return node.function in AGGREGATES or node.distinct or node.filter is not None or bool(node.within)
-
-
-def aggregates_in(node: Expr) -> Iterator[Call]:
-    """The outermost aggregate calls."""
-    if isinstance(node, Call) and is_aggregate(node):
-        yield node
-        return
-    for child in node.children:
-        yield from aggregates_in(child)
-
-
-def windows_in(node: Expr) -> Iterator[Call]:
-    """The window calls."""
-    for each in below(node):
-        if isinstance(each, Call) and each.over is not None:
-            yield each
-
-
-def has_aggregate(node: Expr) -> bool:
-    return next(aggregates_in(node), None) is not None
-
-
 def canonical(value: Expression) -> Key:
     """Equal for expressions that differ only in case and white space."""
     parts: list[Part] = []
@@ -316,7 +254,3 @@ def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
         elif part != "":
             result.append(part)
     return tuple(result)
-
-
-def unaliased(node: Expr) -> Expr:
-    return node.value if isinstance(node, Aliased) else node

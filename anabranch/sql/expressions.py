@@ -12,6 +12,7 @@ from anabranch.sql.query_syntax import Query
 from anabranch.sql.syntax import (
     Aliased,
     Conjunction,
+    Disjunction,
     Equal,
     Expr,
     Lambda,
@@ -67,7 +68,7 @@ class ExpressionGrammar(Cursor):
     def expression(self) -> Expr:
         start = self.index
         operands = self._joined_by("OR", self._conjunction)
-        return operands[0] if len(operands) == 1 else Opaque(start, self.index, operands)
+        return operands[0] if len(operands) == 1 else Disjunction(start, self.index, operands)
 
     def _conjunction(self) -> Expr:
         start = self.index
@@ -286,7 +287,9 @@ class ExpressionGrammar(Cursor):
         if not self.at_any(QUERY_STARTS, ahead):
             return False
         following = self.token(ahead + 1)
-        return following.upper not in (",", ")", ".", "=", "+", "-") or following.kind is Kind.STRING
+        if following.upper in ("+", "-") and following.kind is not Kind.STRING:
+            return self.at("SELECT", ahead=ahead)
+        return following.upper not in (",", ")", ".", "=") or following.kind is Kind.STRING
 
     def _word(self, start: int) -> Expr:
         token = self.token()

@@ -9,7 +9,7 @@ from anabranch.algebra.relation import Column, Output, Project, Scan, TableFunct
 from anabranch.errors import NotFoundError
 from anabranch.sql import pivot, unpivot
 from anabranch.sql.analyzer import ViewBinding
-from anabranch.sql.build import Builder, unaliased
+from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import (
     Derived,
@@ -32,6 +32,7 @@ from anabranch.sql.query_syntax import Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope, requalified
 from anabranch.sql.syntax import Nested
+from anabranch.sql.syntax_walk import unaliased
 from anabranch.sql.types import quoted_type
 
 

@@ -18,12 +18,15 @@ class PipeInput(FromItem):
 
 @node
 class Table(FromItem):
+    """A table by name. `whole` says that `TABLE name` stands for a query; the name follows that word."""
+
     parts: tuple[str, ...]
     alias: str | None = None
     columns: tuple[str, ...] = ()
     sampled: bool = False
     versioned: bool = False
     name_end: int = 0
+    whole: bool = False
 
 
 @node

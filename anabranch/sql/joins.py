@@ -9,13 +9,14 @@ from __future__ import annotations
 from anabranch.algebra.expression import Expression, equals, expression
 from anabranch.algebra.holes import outer_columns
 from anabranch.algebra.relation import Filter, Join, JoinKind, LateralJoin, Output, Project, Relation
-from anabranch.sql.build import Builder, conjuncts, nested_in
+from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import JoinItem
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Expr
+from anabranch.sql.syntax_walk import conjuncts, nested_in
 
 KINDS = {
     "inner": JoinKind.INNER,

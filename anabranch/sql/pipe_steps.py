@@ -24,7 +24,7 @@ BodyRows = Callable[[Context, Body, Scope | None, Ordering], Rows]
 
 def piped_rows(context: Context, body: PipeBody, parent: Scope | None, body_rows: BodyRows) -> Rows:
     """The rows after the last step. An order holds until a step that makes new rows."""
-    rows = body_rows(context, body.source, parent, Ordering())
+    rows = _first_rows(context, body.source, parent, body_rows)
     order: tuple[SortItem, ...] = ()
     for step in body.steps:
         if step.kind is PipeKind.ORDER:
@@ -34,6 +34,14 @@ def piped_rows(context: Context, body: PipeBody, parent: Scope | None, body_rows
             order = ()
         rows = _step(context, rows, step, parent, body_rows)
     return rows
+
+
+def _first_rows(context: Context, source: Body, parent: Scope | None, body_rows: BodyRows) -> Rows:
+    """What the first step reads. After `FROM t AS x |>` columns are still those of x."""
+    match source:
+        case Select(items=(Item(value=Star(start=start, end=end)),)) if start == end:
+            return from_rows(context, source.source, parent)
+    return body_rows(context, source, parent, Ordering())
 
 
 def _organised(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Aggregate, Aggregation, Column
 from anabranch.sql.aggregates import aggregations_of
-from anabranch.sql.build import Builder, aggregates_in, below, strip
+from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import Pivot
 from anabranch.sql.refused import refused
@@ -17,6 +17,7 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Expr, Name, Row
+from anabranch.sql.syntax_walk import aggregates_in, below, strip
 from anabranch.sql.types import quoted_type
 
 

@@ -123,7 +123,7 @@ class QueryGrammar(RelationGrammar):
             return ValuesBody(start, self.index, values)
         if self.accept("TABLE"):
             parts = self.names()
-            table = Table(start + 1, self.index, parts, parts[-1], name_end=self.index)
+            table = Table(start + 1, self.index, parts, parts[-1], name_end=self.index, whole=True)
             return TableBody(start, self.index, table)
         if self.accept("FROM"):
             source = self.from_clause()

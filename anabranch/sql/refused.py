@@ -44,6 +44,12 @@ REFUSED: dict[str, Refusal] = {
             "compute the value when the source is written",
         ),
         Refusal(
+            "time function",
+            "TIME_FUNCTION",
+            "its value moves on by itself",
+            "compare with the time when the table is read, in a view over it, or use current_date",
+        ),
+        Refusal(
             "approximate aggregate",
             "APPROXIMATE_AGGREGATE",
             "its value depends on the order in which rows are read",
@@ -96,6 +102,12 @@ REFUSED: dict[str, Refusal] = {
             "NAME_NOT_UNDERSTOOD",
             "Spark finds the column, but the rule by which it does is not followed here",
             "qualify the column or give it an alias",
+        ),
+        Refusal(
+            "query that stops the translator",
+            "TRANSLATION_FAILED",
+            "translating it failed with an error of ours",
+            "use refresh mode FULL, and report the query as a defect",
         ),
         Refusal(
             "expression in this position",

@@ -9,7 +9,7 @@ from anabranch.algebra.expression import Expression, Ref
 from anabranch.algebra.relation import RESERVED_PREFIX, Column, Filter, Output, Relation
 from anabranch.sql import time_windows
 from anabranch.sql.aggregates import aggregate_rows
-from anabranch.sql.build import Builder, conjuncts, has_aggregate, strip
+from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_clause import from_rows
 from anabranch.sql.functions import GENERATORS
@@ -22,6 +22,7 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, Name, Star
+from anabranch.sql.syntax_walk import conjuncts, has_aggregate, strip
 from anabranch.sql.types import shape_of
 from anabranch.sql.windows import window_rows
 

@@ -36,7 +36,9 @@ class Fragment:
         replaced: dict[int, tuple[int, str]] = {place: (place + 1, "NULL") for place in self.defaults}
         for table in self.tables:
             view = view_of(table.parts)
-            if view is not None:
+            if view is not None and table.whole:
+                replaced[table.start - 1] = (table.name_end, f"SELECT * FROM {view} AS {quoted(table.parts[-1])}")
+            elif view is not None:
                 alias = "" if table.alias is not None else f" AS {quoted(table.parts[-1])}"
                 replaced[table.start] = (table.name_end, view + alias)
         pieces: list[str] = []

@@ -56,16 +56,20 @@ def table_names(query: str) -> tuple[tuple[str, ...], ...]:
 
 def split_statements(text: str) -> list[str]:
     """The statements of a script, without their semicolons; comments between them are dropped."""
-    source = tokenize(text)
-    statements: list[str] = []
+    return [text[start:end] for start, end in statement_places(text)]
+
+
+def statement_places(text: str) -> list[tuple[int, int]]:
+    """Where each statement of a script starts and ends, its semicolon left out."""
+    places: list[tuple[int, int]] = []
     start: int | None = None
     previous = 0
-    for token in source.tokens:
+    for token in tokenize(text).tokens:
         ended = token.kind is Kind.END or token.upper == ";"
         if ended and start is not None:
-            statements.append(text[start:previous])
+            places.append((start, previous))
             start = None
         elif not ended and start is None:
             start = token.start
         previous = token.end
-    return statements
+    return places

@@ -2,19 +2,26 @@
 
 WHERE x > (SELECT avg(y) FROM u WHERE u.k = t.k)
 = Filter(x > s, Apply(t, scalar subquery, s))
+
+To Spark, `x IN (subquery)` is never unknown: it asks whether there is a row for which `x = y` is true, and `x NOT IN`
+whether there is none for which it is true or unknown. Which of the two it is shows only after NOTs are pushed down:
+
+    x IN q          =  coalesce(in, false)          NOT (x IN q OR p)       =  NOT coalesce(in, true) AND NOT p
+    x NOT IN q      =  NOT coalesce(in, true)       coalesce(NOT x IN q, p) =  NOT coalesce(in, true)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from anabranch.algebra.expression import negated
+from anabranch.algebra.expression import expression, negated
 from anabranch.algebra.relation import Apply, ApplyKind, Column, Relation
-from anabranch.sql.build import Builder, nested_in
+from anabranch.sql.build import Builder
 from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import refused
-from anabranch.sql.syntax import Expr, Nested, NestedKind
+from anabranch.sql.syntax import Conjunction, Disjunction, Equal, Expr, Nested, NestedKind, Not, Paren
+from anabranch.sql.tokens import Source
 
 KINDS = {
     NestedKind.SCALAR: ApplyKind.SCALAR,
@@ -26,13 +33,44 @@ KINDS = {
 def apply_subqueries(builder: Builder, relation: Relation, nodes: Iterable[Expr]) -> Relation:
     """The relation with a column for each subquery in the nodes; the builder knows them from now on."""
     for node in nodes:
-        for nested in nested_in(node):
+        for nested, negative in list(_with_sign(node, builder)):
             if nested not in builder.values:
-                relation = _apply(builder, relation, nested)
+                relation = _apply(builder, relation, nested, negative)
     return relation
 
 
-def _apply(builder: Builder, relation: Relation, nested: Nested) -> Relation:
+def _with_sign(node: Expr, builder: Builder, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
+    """The subqueries of an expression, and whether an odd number of NOTs is pushed down to them.
+
+    One inside a node that is a column already (an aggregate's argument, after GROUP BY) has been applied below.
+    """
+    if node in builder.values:
+        return
+    source = builder.context.source
+    pushed = True
+    match node:
+        case Nested():
+            yield node, negative
+            pushed = False
+        case Not():
+            negative = not negative
+        case Equal(null_safe=False) if (word := _truth_word(node, source)) is not None:
+            negative = negative != (word == "false")
+        case Paren() | Conjunction() | Disjunction():
+            pass
+        case _:
+            pushed = False
+    for child in node.children:
+        yield from _with_sign(child, builder, pushed and negative)
+
+
+def _truth_word(node: Equal, source: Source) -> str | None:
+    """The constant that a truth value is compared with: `x = false` is NOT x to Spark."""
+    words = (source.slice(side.start, side.end).lower() for side in (node.left, node.right))
+    return next((word for word in words if word in ("true", "false")), None)
+
+
+def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool) -> Relation:
     context = builder.context
     if nested.kind not in KINDS:
         raise refused("TABLE_ARGUMENT", place=context.source.place(nested.start))
@@ -47,6 +85,10 @@ def _apply(builder: Builder, relation: Relation, nested: Nested) -> Relation:
     output = context.fresh(nested.kind.value, type)
     applied = Apply(relation, rows.relation, KINDS[nested.kind], Column(output.name, type), probe)
     value = output.value
+    builder.bare[nested] = negated(value) if nested.negated else value
+    if nested.kind is NestedKind.IN:
+        unknown = "true" if negative != nested.negated else "false"
+        value = expression(f"coalesce({{}}, {unknown})", "boolean", value)
     builder.values[nested] = negated(value) if nested.negated else value
     return applied
 

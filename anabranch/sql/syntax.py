@@ -156,6 +156,17 @@ class Conjunction(Expr):
 
 
 @node
+class Disjunction(Expr):
+    """`a OR b OR c`."""
+
+    operands: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.operands
+
+
+@node
 class Equal(Expr):
     """`left = right`, also written `==`; or `left <=> right`, also written IS NOT DISTINCT FROM."""
 

@@ -14,13 +14,14 @@ from dataclasses import replace
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Column, Filter, Generate, Output, Relation, Window
 from anabranch.sql.aggregates import key_name
-from anabranch.sql.build import Builder, below, canonical
+from anabranch.sql.build import Builder, canonical
 from anabranch.sql.context import Context
 from anabranch.sql.grouping_sets import grouping_sets
 from anabranch.sql.query_syntax import Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.syntax import Call, Expr, Literal
+from anabranch.sql.syntax_walk import below
 
 FUNCTIONS = ("window", "session_window")
 MICROSECONDS = {

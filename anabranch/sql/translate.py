@@ -11,7 +11,11 @@ from anabranch.sql.context import Context, Findings
 from anabranch.sql.parse import parse_query
 from anabranch.sql.query import query_rows
 from anabranch.sql.refused import Refusal, RefusedError, refused
+from anabranch.sql.scope import AmbiguousNameError
 from anabranch.sql.statements import table_names
+
+DEFECTS = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What a mistake of ours raises. The query still runs in full; the refusal says what happened."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,15 @@ def translate(query: str, tables: TableLookup, analyzer: Analyzer) -> Translatio
     except RefusedError as error:
         relation = None
         findings.refusals.append(error.refusal)
+    except AmbiguousNameError as error:
+        relation = None
+        findings.refusals.append(refused("NAME_NOT_UNDERSTOOD", f"{error} is ambiguous").refusal)
     except QueryError as error:
         relation = None
         findings.refusals.append(refused("SYNTAX_NOT_UNDERSTOOD", error.message).refusal)
+    except DEFECTS as error:
+        relation = None
+        findings.refusals.append(refused("TRANSLATION_FAILED", f"{type(error).__name__}: {error}").refusal)
     tables_found = frozenset(findings.tables) if relation is not None else tables_read(query, tables)
     return Translation(
         relation,

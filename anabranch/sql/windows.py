@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from anabranch.algebra.expression import Expression, Part, expression
 from anabranch.algebra.relation import Column, Output, Relation, Window
 from anabranch.sql.aggregates import key_name
-from anabranch.sql.build import Builder, Key, canonical, joined, windows_in
+from anabranch.sql.build import Builder, Key, canonical, joined
 from anabranch.sql.functions import APPROXIMATE, FIRST_OR_LAST, JOINING, NEEDS_TOTAL_ORDER
 from anabranch.sql.refused import refused
 from anabranch.sql.settle import direction, ignores_nulls, sort_value
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, WindowSpec
+from anabranch.sql.syntax_walk import windows_in
 
 TOTAL_NOTE = "{}: rows that ORDER BY leaves tied are ordered by all columns of the input"
 PLACE_NOTE = "{}: of the rows of a frame, those that ORDER BY leaves tied are ordered by all columns of the input"

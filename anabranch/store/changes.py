@@ -22,7 +22,7 @@ from anabranch.store.connection import is_stale
 from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
 from anabranch.store.positions import PositionReader
 from anabranch.store.protocol import Version
-from anabranch.store.scan import FileScan, rows_at_most, scan_of_change, scan_of_rows
+from anabranch.store.scan import FileScan, rows_at_most, scan_of_both, scan_of_change, scan_of_rows
 
 _ATTEMPTS = 5
 _Result = TypeVar("_Result")
@@ -49,6 +49,17 @@ class Planner:
         def plan() -> Plan:
             state = self._catalog.file_state(table, at)
             return Plan(scan_of_rows(self._positions.live_files(state)), self._inlined(table, [(1, state)]))
+
+        return self._consistently(plan)
+
+    def both(self, table: Table, since: int, upto: int) -> list[FileScan] | None:
+        """Scans of the rows of both snapshots, each file read once; None where the catalog itself holds rows."""
+
+        def plan() -> list[FileScan] | None:
+            before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+            if before.inlined_rows or after.inlined_rows:
+                return None
+            return scan_of_both(self._positions.live_files(before), self._positions.live_files(after))
 
         return self._consistently(plan)
 

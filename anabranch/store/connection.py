@@ -90,6 +90,16 @@ class Connection:
         """The rows of one query as an Arrow table."""
         return self._run(sql).to_arrow_table()
 
+    def arrow_anew(self, sql: str) -> pa.Table:
+        """The same, and once more on a fresh handle if this one remembers tables as they no longer are."""
+        try:
+            return self.arrow(sql)
+        except duckdb.Error as error:
+            if not is_stale(error):
+                raise
+        self.renew()
+        return self.arrow(sql)
+
     def catalog(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query that the catalog's own database runs, as it is now. SQLite gives all values as text."""
         query = "sqlite_query" if self.location.is_sqlite else "postgres_query"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from collections.abc import Callable
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
+from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
 from anabranch.store.open import COMMIT_TIMEOUT_SECONDS, Opened, open_lake
@@ -29,12 +31,13 @@ from anabranch.store.protocol import (
     StagedFiles,
     TableAt,
     TableInfo,
+    TableName,
     Version,
     ViewInfo,
 )
 from anabranch.store.read import configure, perform
 from anabranch.store.stage import stage
-from anabranch.store.system import read_history
+from anabranch.store.system import read_history, read_last_history
 from anabranch.store.versions import Versions
 
 if TYPE_CHECKING:
@@ -51,16 +54,17 @@ def open_store(
     history_retention_seconds: float = _WEEK,
 ) -> DuckLakeStore:
     """Open the lake in a folder, or create it. `catalog` is `postgres:<connection string>`, or None for SQLite."""
-    return DuckLakeStore(open_lake(path, catalog, create), spark, history_retention_seconds)
+    return DuckLakeStore(open_lake(path, catalog, create), lambda: spark, history_retention_seconds)
 
 
 class DuckLakeStore:
-    """One lake, open. May be used from several threads."""
+    """One lake, open. May be used from several threads. `session` gives the one to read rows in, once it is needed."""
 
-    def __init__(self, opened: Opened, spark: SparkSession, history_retention_seconds: float = _WEEK) -> None:
-        configure(spark)
+    def __init__(
+        self, opened: Opened, session: Callable[[], SparkSession], history_retention_seconds: float = _WEEK
+    ) -> None:
+        self._session = session
         self.history_retention_seconds = history_retention_seconds
-        self._spark = spark
         self._opened = opened
         self._catalog = Catalog(opened.connection)
         self._planner = Planner(self._catalog)
@@ -71,10 +75,12 @@ class DuckLakeStore:
         )
         self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
-    @property
+    @cached_property
     def spark(self) -> SparkSession:
         """The session that reads run in."""
-        return self._spark
+        session = self._session()
+        configure(session)
+        return session
 
     @property
     def staging(self) -> Path:
@@ -134,6 +140,16 @@ class DuckLakeStore:
         check_readable(found)
         return self._frame(found, self._planner.rows(found, kept.number), rowid=rowid)
 
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        found = self._table(table, end)
+        check_readable(found)
+        if self._table(table, start).fields != found.fields:
+            return None
+        scans = self._planner.both(found, start.number, end.number)
+        return None if not scans else self._frame(found, Plan(scans, []))
+
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
         start, end = self._kept(table, since), self._kept(table, upto)
@@ -151,9 +167,27 @@ class DuckLakeStore:
         found = self._documents.at(at or self.head())
         return {key: value for key, value in found.items() if key.startswith(prefix)}
 
-    def history(self, limit: int | None = None) -> pa.Table:
-        """History rows, newest first."""
-        return read_history(self._opened.connection, limit)
+    def history(self, limit: int | None = None, node: str | None = None, since: Version | None = None) -> pa.Table:
+        """History rows, newest first: of all nodes or of one, by id; all, or those of snapshots after `since`."""
+        return read_history(self._opened.connection, limit, node, since.number if since else None)
+
+    def last_history(self) -> pa.Table:
+        """The newest history row of each node."""
+        return read_last_history(self._opened.connection)
+
+    def first_rows(self, name: TableName, at: Version, limit: int) -> pa.Table:
+        """A few rows of a table or view, whichever come first, read by DuckDB: no Spark job."""
+        return first_rows(self._opened.connection, name, at, limit)
+
+    def count_rows(self, name: TableName, at: Version) -> int:
+        """The rows that a table or view shows, counted by DuckDB: for views that hide some."""
+        return count_rows(self._opened.connection, name, at)
+
+    def first_change_at(self, table: str, since: Version, upto: Version) -> str | None:
+        """When the first commit after `since` that the log says changed the table was made; None if none did."""
+        found = self._table(table, self._kept(table, upto))
+        entry = self._catalog.log.first_change(found.number, since.number, upto.number)
+        return None if entry is None else entry.committed_at
 
     def commit(self, commit: Commit) -> Version:
         """Check the requirements and apply everything as one snapshot, or raise and change nothing."""
@@ -203,14 +237,14 @@ class DuckLakeStore:
 
     def _frame(self, table: Table, plan: Plan, rowid: bool = False, weight: bool = False) -> DataFrame:
         layout = partial(layout_of, self._catalog, table)
-        frames = perform(self._spark, table, plan.scans, layout, rowid, weight)
+        frames = perform(self.spark, table, plan.scans, layout, rowid, weight)
         schema = schema_of(table)
         if rowid:
             schema = schema.add(ROWID, LongType())
         for sign, rows in plan.inlined:
-            frame = to_frame(self._spark, rows if rowid else rows.drop_columns([ROWID]), schema)
+            frame = to_frame(self.spark, rows if rowid else rows.drop_columns([ROWID]), schema)
             frames.append(frame.selectExpr("*", f"{sign}L AS {quoted(WEIGHT)}") if weight else frame)
         if not frames:
             empty = schema.add(WEIGHT, LongType()) if weight else schema
-            return self._spark.createDataFrame([], empty)
+            return self.spark.createDataFrame([], empty)
         return reduce(lambda left, right: left.unionAll(right), frames)

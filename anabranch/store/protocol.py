@@ -211,6 +211,9 @@ class Store(Protocol):
     def read(self, table: str, at: Version, rowid: bool = False) -> DataFrame:
         """The table's rows; with `rowid`, the column ROWID as well, which deletes name."""
 
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
 

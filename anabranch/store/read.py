@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from anabranch.algebra.relation import IS_THERE, WAS_THERE
 from anabranch.errors import StorageError
 from anabranch.spark.quote import literal, quoted
 from anabranch.store.catalog import DataFile, Table
@@ -35,6 +36,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FILE = "__ab_file"
 _POSITION = "__ab_position"
 _ADDRESS = "__ab_address"
+_GONE = "__ab_gone"
 _NUMBER = "__ab_number"
 _START = "__ab_start"
 _POSITION_BITS = 31
@@ -50,6 +52,8 @@ class Treatment:
     upto: int | None
     keeps: bool
     drops: bool
+    there: tuple[bool, bool] | None
+    loses: bool
     alone: int | None
 
 
@@ -72,7 +76,7 @@ def perform(
     shared = Counter(_name(each.file) for each in scans)
     branches: dict[Treatment, list[FileScan]] = defaultdict(list)
     for each in scans:
-        addressed = rowid or each.keep is not None or each.drop is not None
+        addressed = rowid or each.keep is not None or each.drop is not None or each.gone is not None
         distinct = _PLAIN_NAME.fullmatch(_name(each.file)) and _is_distinct(each, scans, shared)
         treatment = Treatment(
             layout_of(each.file, each.hidden),
@@ -81,6 +85,8 @@ def perform(
             each.upto,
             each.keep is not None,
             each.drop is not None,
+            each.there,
+            each.gone is not None,
             None if distinct or not addressed else each.file.id,
         )
         branches[treatment].append(each)
@@ -125,7 +131,7 @@ def _branch(
     asked = StructType([each for each in schema.fields if each.name not in internal or each.name in wanted])
     frame = read_files(spark, asked, sorted({each.file.path for each in scans}))
     frame = _between(frame, treatment)
-    if rowid or treatment.keeps or treatment.drops:
+    if rowid or treatment.keeps or treatment.drops or treatment.loses:
         frame = frame.selectExpr("*", f"_metadata.row_index AS {_POSITION}", f"_metadata.file_name AS {_FILE}")
     files = [each.file for each in scans]
     if treatment.keeps:
@@ -133,6 +139,13 @@ def _branch(
     if treatment.drops:
         frame = _restrict(spark, frame, {each.file: each.drop for each in scans if each.drop is not None}, "left_anti")
     outputs = list(expressions)
+    if treatment.there is not None:
+        was, is_there = (str(each).lower() for each in treatment.there)
+        if treatment.loses:
+            frame, is_there = _still_there(
+                spark, frame, {each.file: each.gone for each in scans if each.gone is not None}
+            )
+        outputs += [f"{was} AS {quoted(WAS_THERE)}", f"{is_there} AS {quoted(IS_THERE)}"]
     if rowid:
         frame, expression = _row_id(spark, frame, files, ROW_ID_COLUMN in wanted)
         outputs.append(f"{expression} AS {quoted(ROWID)}")
@@ -174,18 +187,38 @@ def _between(frame: DataFrame, treatment: Treatment) -> DataFrame:
 
 def _restrict(spark: SparkSession, frame: DataFrame, wanted: dict[DataFile, Positions], how: str) -> DataFrame:
     """Only rows at these positions (left_semi), or only the others (left_anti)."""
-    if sum(len(each) for each in wanted.values()) <= LITERAL_POSITIONS and len(wanted) <= CASE_FILES:
+    if _are_few(wanted):
         condition = _listed(wanted)
         return frame.where(condition if how == "left_semi" else f"NOT {condition}")
-    files = list(wanted)
+    listed = _addresses(spark, wanted)
+    if sum(len(each) for each in wanted.values()) <= BROADCAST_POSITIONS:
+        listed = listed.hint("broadcast")
+    return _addressed(frame, list(wanted)).join(listed, _ADDRESS, how).drop(_ADDRESS)
+
+
+def _still_there(spark: SparkSession, frame: DataFrame, gone: dict[DataFile, Positions]) -> tuple[DataFrame, str]:
+    """The frame, and the condition that a row is at none of these positions."""
+    if _are_few(gone):
+        return frame, f"NOT {_listed(gone)}"
+    listed = _addresses(spark, gone).selectExpr(_ADDRESS, f"true AS {_GONE}")
+    return _addressed(frame, list(gone)).join(listed.hint("broadcast"), _ADDRESS, "left"), f"{_GONE} IS NULL"
+
+
+def _are_few(positions: dict[DataFile, Positions]) -> bool:
+    return sum(len(each) for each in positions.values()) <= LITERAL_POSITIONS and len(positions) <= CASE_FILES
+
+
+def _addresses(spark: SparkSession, positions: dict[DataFile, Positions]) -> DataFrame:
+    """Each position as one number that tells the file, too."""
+    files = list(positions)
     _check_sizes(files)
     number = {file: _number(file, files) for file in files}
-    addresses = np.concatenate([(np.int64(number[file]) << _POSITION_BITS) | wanted[file] for file in files])
-    listed = spark.createDataFrame(pa.table({_ADDRESS: pa.array(addresses, pa.int64())}))
-    if len(addresses) <= BROADCAST_POSITIONS:
-        listed = listed.hint("broadcast")
-    address = f"shiftleft({_number_sql(files)}, {_POSITION_BITS}) | {_POSITION}"
-    return frame.selectExpr("*", f"{address} AS {_ADDRESS}").join(listed, _ADDRESS, how).drop(_ADDRESS)
+    addresses = np.concatenate([(np.int64(number[file]) << _POSITION_BITS) | positions[file] for file in files])
+    return spark.createDataFrame(pa.table({_ADDRESS: pa.array(addresses, pa.int64())}))
+
+
+def _addressed(frame: DataFrame, files: list[DataFile]) -> DataFrame:
+    return frame.selectExpr("*", f"shiftleft({_number_sql(files)}, {_POSITION_BITS}) | {_POSITION} AS {_ADDRESS}")
 
 
 def _listed(wanted: dict[DataFile, Positions]) -> str:

@@ -34,7 +34,8 @@ class LiveFile:
 class FileScan:
     """Rows of one file: after < snapshot_id <= upto, position in `keep` (if given), position not in `drop`.
 
-    `hidden` are the ids of columns that the rows' snapshot does not have, though the file may.
+    `hidden` are the ids of columns that the rows' snapshot does not have, though the file may. In a scan of two
+    states `there` says in which of them the rows are; those at the positions `gone` are in the first only.
     """
 
     file: DataFile
@@ -44,6 +45,8 @@ class FileScan:
     keep: Positions | None = None
     drop: Positions | None = None
     hidden: frozenset[int] = frozenset()
+    there: tuple[bool, bool] | None = None
+    gone: Positions | None = None
 
 
 def live(file: DataFile, deleted: Positions, at: int) -> LiveFile:
@@ -74,6 +77,20 @@ def scan_of_change(before: Mapping[int, LiveFile], after: Mapping[int, LiveFile]
     for key, old in before.items():
         if key in after:
             scans += _scan_of_file_change(old, after[key])
+    return scans
+
+
+def scan_of_both(before: Mapping[int, LiveFile], after: Mapping[int, LiveFile]) -> list[FileScan] | None:
+    """The rows of both states, each file scanned once; None if rows came back or came later in a file."""
+    scans = []
+    for key, each in {**before, **after}.items():
+        there = (key in before, key in after)
+        old = before.get(key, each)
+        gone = np.setdiff1d(each.deleted, old.deleted, assume_unique=True)
+        if each.upto is not None or old.upto is not None or len(each.deleted) - len(gone) != len(old.deleted):
+            return None
+        drop = old.deleted if len(old.deleted) else None
+        scans.append(FileScan(each.file, drop=drop, there=there, gone=gone if len(gone) else None))
     return scans
 
 

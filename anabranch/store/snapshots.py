@@ -105,6 +105,13 @@ class SnapshotLog:
             changed = max(_last_up_to(self._changes.get(table, ()), at) or 0, created)
             return (changed, False) if changed >= behind_gap else (behind_gap, True)
 
+    def first_change(self, table: int, since: int, upto: int) -> Snapshot | None:
+        """The first kept entry after `since` that says the table changed."""
+        with self._lock:
+            changes = self._changes.get(table, [])
+            place = bisect_right(changes, since)
+            return self._entries.get(changes[place]) if place < len(changes) and changes[place] <= upto else None
+
     def changes_between(self, since: int, upto: int) -> list[Snapshot] | None:
         """The entries after `since` up to `upto`; None if one of them has expired."""
         with self._lock:

@@ -35,6 +35,7 @@ HISTORY_COLUMNS = {
     "details": "VARCHAR",
 }
 _ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+_SELECT = f"SELECT {', '.join(HISTORY_COLUMNS)} FROM {HISTORY}"
 _HISTORY_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in HISTORY_COLUMNS.items()])
 
 
@@ -96,11 +97,23 @@ def write_history(cursor: duckdb.DuckDBPyConnection, entries: Iterable[Mapping[s
         cursor.unregister("__ab_history")
 
 
-def read_history(connection: Connection, limit: int | None) -> pa.Table:
-    """Entries, newest first."""
+def read_history(
+    connection: Connection, limit: int | None, node: str | None = None, since: int | None = None
+) -> pa.Table:
+    """Entries, newest first: of all nodes or of one, by id; all, or those of snapshots after `since`."""
     suffix = f" LIMIT {limit}" if limit is not None else ""
-    columns = ", ".join(HISTORY_COLUMNS)
-    return connection.arrow(f"SELECT {columns} FROM {HISTORY} ORDER BY snapshot DESC, rowid DESC{suffix}")
+    conditions = [
+        *([f"node_id = {text(node)}"] if node is not None else []),
+        *([f"snapshot > {since}"] if since is not None else []),
+    ]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return connection.arrow_anew(f"{_SELECT}{where} ORDER BY snapshot DESC, rowid DESC{suffix}")
+
+
+def read_last_history(connection: Connection) -> pa.Table:
+    """The newest entry of each node."""
+    newest = "row_number() OVER (PARTITION BY node_id ORDER BY snapshot DESC, rowid DESC) = 1"
+    return connection.arrow_anew(f"{_SELECT} QUALIFY {newest}")
 
 
 def _history_row(entry: Mapping[str, Any], snapshot: int) -> dict[str, Any]:

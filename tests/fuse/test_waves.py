@@ -1,18 +1,22 @@
-"""Plans cut into waves mean what the plans meant; tables are read once a wave; plans stay small."""
+"""Plans cut into waves mean what the plans meant; tables are scanned seldom; plans stay small."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
 
-from anabranch.algebra.expression import equals
+from anabranch.algebra.expression import equals, expression
 from anabranch.algebra.interpret import Environment, NotABagError, Table, ZSet, interpret
 from anabranch.algebra.relation import (
+    IS_THERE,
+    WAS_THERE,
     After,
     Before,
     Change,
     Column,
+    Filter,
     Join,
     JoinKind,
     Output,
@@ -22,31 +26,83 @@ from anabranch.algebra.relation import (
     iterate,
 )
 from anabranch.algebra.values import EvaluationError
+from anabranch.algebra.walk import tree_size
 from anabranch.delta.differentiate import change_of
 from anabranch.delta.narrow import narrow
 from anabranch.fuse import waves as waves_module
-from anabranch.fuse.waves import Waves, cut
+from anabranch.fuse.waves import Cutter, Step
 from tests.plans import random_relation
 from tests.tables import random_change, random_tables, tick
 
+FLAGS = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
 
-def run(plan: Waves, environment: Environment) -> list[ZSet]:
+
+@dataclass
+class TestTables:
+    """Tables that are all in files, of the same size; both versions are one leaf."""
+
+    __test__ = False
+    size: int = 10
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def is_local(self, table: Relation) -> bool:
+        return "~" in getattr(table, "table", "")
+
+    def rows(self, table: Before | After) -> int:
+        return self.sizes.get(table.table, self.size)
+
+    def both(self, before: Before, after: After) -> After | None:
+        return After(f"{after.table}&", after.columns + FLAGS)
+
+
+def run(roots: list[Relation], environment: Environment, tables: TestTables) -> tuple[list[ZSet], list[list[Step]]]:
     """The roots' rows, each wave worked out from the leaves that the waves before it have made."""
-    before, after = dict(environment.before), dict(environment.after)
-    for wave in plan.waves:
-        now = Environment(environment.tables, before, after, environment.change, environment.stored)
-        made = [(step, interpret(step.relation, now)) for step in wave]
+    before, after, change = dict(environment.before), dict(environment.after), dict(environment.change)
+    for name in environment.after:
+        after[f"{name}&"] = _both(environment.before[name], environment.after[name])
+    cutter, waves = Cutter(tuple(roots), tables), []
+    while steps := cutter.next_wave():
+        now = Environment(environment.tables, before, after, change, environment.stored)
+        made = [(step, interpret(step.relation, now)) for step in steps]
+        empty: list[Relation] = []
         for step, rows in made:
-            assert isinstance(step.leaf, Before | After)
-            place = before if isinstance(step.leaf, Before) else after
-            place[step.leaf.table] = Table(step.leaf.names, rows)
-    last = Environment(environment.tables, before, after, environment.change, environment.stored)
-    return [interpret(root, last) for root in plan.roots]
+            for leaf, flag in step.leaves:
+                place = before if isinstance(leaf, Before) else after if isinstance(leaf, After) else change
+                place[leaf.table] = Table(leaf.names, _flagged(rows, step, leaf, flag))
+                if not place[leaf.table].rows:
+                    empty.append(leaf)
+        cutter.found_empty(empty)
+        waves.append(list(steps))
+    last = Environment(environment.tables, before, after, change, environment.stored)
+    return [interpret(root, last) for root in cutter.roots], waves
+
+
+def _both(before: Table, after: Table) -> Table:
+    """Every row of either version with two flags."""
+    rows: ZSet = {}
+    for row in {**before.rows, **after.rows}:
+        was, is_now = before.rows.get(row, 0), after.rows.get(row, 0)
+        common = min(was, is_now)
+        weighted = [((*row, True, True), common), ((*row, True, False), was - common)]
+        rows |= {each: weight for each, weight in [*weighted, ((*row, False, True), is_now - common)] if weight}
+    return Table((*after.names, WAS_THERE, IS_THERE), rows)
+
+
+def _flagged(rows: ZSet, step: Step, leaf: Relation, flag: str | None) -> ZSet:
+    names = step.relation.names
+    picked = [names.index(each) for each in leaf.names]
+    kept: ZSet = {}
+    for row, weight in rows.items():
+        if flag is None or row[names.index(flag)] is True:
+            part = tuple(row[place] for place in picked)
+            kept[part] = kept.get(part, 0) + weight
+    return {row: weight for row, weight in kept.items() if weight}
 
 
 def test_waves_keep_the_meaning_of_random_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several nodes' changes are cut together; every shared sub-plan is cut, however small."""
+    """Several nodes' changes are cut together; every shared sub-plan is cut, however small; large tables wait."""
     monkeypatch.setattr(waves_module, "WORTH_SHARING", 2)
+    monkeypatch.setattr(waves_module, "WORTH_WAITING", 50)
     waves_made = cases = 0
     for seed in range(1500):
         rng = Random(seed)
@@ -60,18 +116,19 @@ def test_waves_keep_the_meaning_of_random_plans(monkeypatch: pytest.MonkeyPatch)
             expected = [interpret(root, environment) for root in roots]
         except (EvaluationError, NotABagError):
             continue
-        plan = cut(roots)
-        assert run(plan, environment) == expected, f"seed {seed}"
-        waves_made += len(plan.waves)
+        sizes = {name: rng.choice((10, 100)) for name in tables}
+        found, waves = run(roots, environment, TestTables(sizes=sizes))
+        assert found == expected, f"seed {seed}"
+        waves_made += len(waves)
         cases += bool(roots)
     assert cases > 500
     assert waves_made > 500
 
 
-def chain(width: int) -> Relation:
+def chain(width: int, first: int = 0) -> Relation:
     """A join of several tables, each with the next."""
     plan: Relation | None = None
-    for number in range(width):
+    for number in range(first, first + width):
         scan = Scan(f"t{number}", (Column("a", "bigint"), Column("b", "bigint")))
         side = Project(
             scan, (Output(f"a{number}", scan.column("a").value), Output(f"b{number}", scan.column("b").value))
@@ -85,53 +142,86 @@ def chain(width: int) -> Relation:
     return plan
 
 
-def test_every_table_is_read_once_in_a_wave() -> None:
-    """Twenty plans that read the same tables by keys scan each of them once a wave, not once a plan."""
-    plans = []
+def change_of_chain(width: int, *changed: int, first: int = 0) -> Relation:
+    change = change_of(chain(width, first), frozenset(f"t{number}" for number in changed))
+    assert change is not None
+    return narrow(change)
+
+
+def waves_of(roots: list[Relation], tables: TestTables | None = None) -> tuple[list[tuple[Step, ...]], Cutter]:
+    cutter, waves = Cutter(tuple(roots), tables or TestTables()), []
+    while steps := cutter.next_wave():
+        waves.append(steps)
+    return waves, cutter
+
+
+def test_a_source_read_by_20_nodes_is_scanned_once() -> None:
+    """Twenty plans that read the same tables by keys scan each of them once, not once a plan."""
+    plans: list[Relation] = []
     for number in range(20):
-        plan = chain(4)
-        renamed = Project(plan, tuple(Output(f"{each.name}_{number}", each.value) for each in plan.columns))
-        change = change_of(renamed, frozenset({"t0"}))
-        assert change is not None
-        plans.append(narrow(change))
-    made = cut(plans)
-    assert len(made.waves) == 3
-    for wave in made.waves:
-        scanned = [leaf for step in wave for leaf in iterate(step.relation) if _is_table(leaf)]
-        assert len(scanned) == len(set(scanned)) == 1
-    assert not any(_is_table(leaf) for root in made.roots for leaf in iterate(root))
+        plan = change_of_chain(4, 0)
+        plans.append(Project(plan, tuple(Output(f"{each.name}_{number}", each.value) for each in plan.columns)))
+    waves, cutter = waves_of(plans)
+    assert len(waves) == 4
+    assert scans(waves) == ["t1", "t2", "t3"]
+    assert not any(_is_table(leaf) for root in cutter.roots for leaf in iterate(root))
+
+
+def scans(waves: list[tuple[Step, ...]]) -> list[str]:
+    found = []
+    for wave in waves:
+        for step in wave:
+            found += [leaf.table for leaf in iterate(step.relation) if _is_table(leaf)]
+    return found
+
+
+def test_both_versions_of_a_table_are_one_scan() -> None:
+    """t1 is needed as it was (for the change of t2) and as it is (for the change of t0)."""
+    waves, _ = waves_of([change_of_chain(3, 0, 1, 2)])
+    assert "t1&" in scans(waves)
+    assert "t1" not in scans(waves)
+
+
+def test_a_large_table_waits_for_all_its_reads() -> None:
+    """t2 is read by the change of t1 at once, and through t1 by the change of t0: one scan, if it is large."""
+    roots = [change_of_chain(3, 0), change_of_chain(2, 1, first=1)]
+    small, _ = waves_of(roots)
+    large, _ = waves_of(roots, TestTables(sizes={"t2": 10_000_000}))
+    assert scans(small).count("t2") == 2
+    assert scans(large).count("t2") == 1
+
+
+def test_what_turns_out_to_be_empty_is_not_read_for() -> None:
+    scan = Scan("t0", (Column("a", "bigint"), Column("b", "bigint")))
+    some = Filter(scan, (expression("{} > 5", "boolean", scan.column("a").value),))
+    other = Scan("t1", (Column("c", "bigint"), Column("d", "bigint")))
+    plan = Join(some, other, JoinKind.INNER, (equals(some.column("b").value, other.column("c").value),))
+    change = change_of(plan, frozenset({"t0"}))
+    assert change is not None
+    cutter = Cutter((narrow(change),), TestTables())
+    (step,) = cutter.next_wave()
+    cutter.found_empty([leaf for leaf, _ in step.leaves])
+    assert cutter.next_wave() == ()
+    assert not list(cutter.roots[0].children)
 
 
 def test_unchanged_tables_have_no_part_in_the_plan() -> None:
-    change = change_of(chain(3), frozenset({"t1"}))
-    assert change is not None
-    made = cut([narrow(change)])
-    assert {each.table for root in made.roots for each in iterate(root) if isinstance(each, Change)} == {"t1"}
+    changes = {each.table for each in iterate(change_of_chain(3, 1)) if isinstance(each, Change)}
+    assert changes == {"t1"}
 
 
 def test_the_same_batch_gives_the_same_waves() -> None:
-    change = change_of(chain(5), frozenset({"t0", "t3"}))
-    assert change is not None
-    assert cut([narrow(change)]) == cut([narrow(change)])
+    assert waves_of([change_of_chain(5, 0, 3)])[0] == waves_of([change_of_chain(5, 0, 3)])[0]
 
 
 def test_wide_joins_stay_small() -> None:
     """The text given to Spark grows with the square of the width, not exponentially."""
     sizes = []
     for width in (4, 8):
-        change = change_of(chain(width), frozenset(f"t{number}" for number in range(width)))
-        assert change is not None
-        made = cut([narrow(change)])
-        sizes.append(max(_tree_size(each) for each in (*made.roots, *(s.relation for w in made.waves for s in w))))
+        waves, cutter = waves_of([change_of_chain(width, *range(width))])
+        sizes.append(max(tree_size(each) for each in (*cutter.roots, *(s.relation for w in waves for s in w))))
     assert sizes[1] < sizes[0] * 8
 
 
 def _is_table(relation: Relation) -> bool:
-    return isinstance(relation, Before | After) and "~" not in relation.table and "shared" not in relation.table
-
-
-def _tree_size(root: Relation) -> int:
-    sizes: dict[Relation, int] = {}
-    for relation in iterate(root):
-        sizes[relation] = 1 + sum(sizes[child] for child in relation.children)
-    return sizes[root]
+    return isinstance(relation, Before | After) and "~" not in relation.table

@@ -151,3 +151,9 @@ def test_negative_zero_is_not_zero(lake: Lake) -> None:
     assert rows(lake, "points") == bag((0.0,))
     with pytest.raises(AnabranchError):
         lake.apply("points", delete=[(-0.0,)])
+
+
+def test_whole_numbers_fit_where_other_numbers_are_kept(lake: Lake) -> None:
+    lake.sql("CREATE TABLE prices (price DECIMAL(12,2), weight DOUBLE, n BIGINT, known BOOLEAN)")
+    lake.append("prices", [(10, 2, 3, True), {"price": -1, "weight": None, "n": 4, "known": False}])
+    assert rows(lake, "prices") == bag((Decimal("10.00"), 2.0, 3, True), (Decimal("-1.00"), None, 4, False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from anabranch.errors import RefreshError, SettingError
 from anabranch.spark.failure import TooLargeError, refresh_error, running
 from anabranch.spark.jobs import count_jobs, count_scans
 from anabranch.spark.quiet import quietly
-from anabranch.spark.session import check_java, is_remote, private_session
+from anabranch.spark.session import check_java, is_remote, keeping_ctrl_c, private_session
 
 
 def test_a_private_session_leaves_the_users_alone(spark: SparkSession) -> None:
@@ -25,6 +26,13 @@ def test_a_private_session_leaves_the_users_alone(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
     assert not spark.catalog.tableExists("only_ours")
     assert not is_remote(ours)
+
+
+def test_starting_spark_leaves_ctrl_c_to_the_program() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with keeping_ctrl_c():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def java(folder: Path, script: str, release: str = "") -> str:

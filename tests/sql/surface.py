@@ -55,7 +55,7 @@ def surface_sql(relation: Relation) -> str:
     """A SELECT of the relation's columns in order."""
     match relation:
         case Scan():
-            return f"SELECT {names_of(relation.columns)} FROM {relation.table}"
+            return f"SELECT {names_of(relation.columns)} FROM {quoted(relation.table)}"
         case Empty():
             nulls = (f"CAST(NULL AS {quoted_type(each.type)}) AS {quoted(each.name)}" for each in relation.columns)
             return f"SELECT {', '.join(nulls)} WHERE false"
@@ -143,6 +143,14 @@ def _apply(relation: Apply) -> str:
         case ApplyKind.EXISTS:
             value = f"EXISTS ({inner})"
         case ApplyKind.IN:
-            probe = ", ".join(text_of(each) for each in relation.probe)
-            value = f"({probe}) IN ({inner})"
+            value = _membership(relation, inner)
     return f"SELECT *, {value} AS {quoted(relation.output.name)} FROM {_in(relation.child)}"
+
+
+def _membership(relation: Apply, inner: str) -> str:
+    """IN with its third truth value, which Spark's own IN has in no position where one could see it."""
+    pairs = zip(relation.probe, relation.inner.names, strict=True)
+    same = " AND ".join(f"({text_of(probe)}) = {quoted(name)}" for probe, name in pairs)
+    found = f"EXISTS (SELECT 1 FROM ({inner}) AS q3 WHERE {same})"
+    unknown = f"EXISTS (SELECT 1 FROM ({inner}) AS q3 WHERE ({same}) IS NULL)"
+    return f"CASE WHEN {found} THEN true WHEN {unknown} THEN NULL ELSE false END"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.relation import Column
+from anabranch.algebra.relation import IS_THERE, WAS_THERE, Column
 from anabranch.errors import NotFoundError, StorageError
 from anabranch.store import read
 from anabranch.store.ducklake import DuckLakeStore, open_store
@@ -32,6 +32,28 @@ def test_time_travel(store: DuckLakeStore) -> None:
     assert [store.version_of(table, at) for at in (empty, first, second)] == [empty, first, second]
     assert change(store, table, second, empty) == {(1,): -1}
     assert store.change_size(table, empty, second) >= 1
+
+
+@pytest.mark.parametrize("literal_positions", [500, 0])
+def test_two_versions_by_one_scan(
+    store: DuckLakeStore, monkeypatch: pytest.MonkeyPatch, literal_positions: int
+) -> None:
+    """Rows that stayed, went and came, in files that have lost rows before; however the positions travel."""
+    monkeypatch.setattr(read, "LITERAL_POSITIONS", literal_positions)
+    table = create(store, "t", "a bigint; b string")
+    for start in (0, 10, 20):
+        insert(store, table, a=list(range(start, start + 10)), b=["x"] * 10)
+    store.commit(Commit((Write(table, deletes=rowids(store, table, "a = 3"), since=store.head()),)))
+    before = store.head()
+    gone = rowids(store, table, "a % 5 = 0 AND a < 20")
+    store.commit(Commit((Write(table, gone, (pa.table({"a": [5, 99], "b": ["y", "y"]}),), before),)))
+    after = store.head()
+    both = store.read_both(table, before, after)
+    assert both is not None
+    assert len(both.inputFiles()) == 4
+    assert counted(both.where(WAS_THERE).drop(WAS_THERE, IS_THERE)) == rows(store, table, before)
+    assert counted(both.where(IS_THERE).drop(WAS_THERE, IS_THERE)) == rows(store, table, after)
+    assert both.where(f"NOT {WAS_THERE} AND NOT {IS_THERE}").count() == 0
 
 
 def test_reading_starts_no_job(store: DuckLakeStore) -> None:

@@ -107,10 +107,12 @@ def _or_one(weight: Weight | None) -> Weight | None:
 
 
 def _small_side(relation: Join, right: Block, scope: Scope) -> tuple[str, ...]:
-    """The keys of a change are few: send them to the rows, not the rows to them."""
-    if not (scope.broadcast_keys and relation.kind is JoinKind.SEMI and right.alias):
+    """The keys of a change are few: send them to the rows, not the rows to them. A broadcast is a job of its own."""
+    is_by_keys = relation.kind in (JoinKind.SEMI, JoinKind.LEFT)
+    if right.alias is None or not (scope.broadcast_keys and is_by_keys) or scope.is_local(relation.left):
         return ()
     keys = relation.right
     while isinstance(keys, Project | Filter):
         keys = keys.child
-    return (right.alias,) if isinstance(keys, Support) else ()
+    is_few = isinstance(keys, Support) or (scope.is_bound(keys) and scope.is_local(keys))
+    return (right.alias,) if is_few else ()

@@ -14,10 +14,14 @@ from anabranch.spark.render.weights import consolidated
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A relation whose rows are in a view; a Z-set's view has the column `__ab_weight`, too."""
+    """A relation whose rows are in a view; a Z-set's view has the column `__ab_weight`, too.
+
+    `local`: the rows are few and at hand, in one partition.
+    """
 
     view: str
     weighted: bool = False
+    local: bool = False
 
 
 Names = Mapping[Relation, str | Bound]
@@ -45,6 +49,7 @@ class Scope:
         self._views = {_bound(relation, name).view.lower() for relation, name in names.items()}
         self._entry_of: dict[Relation, str] = {}
         self._recursions: dict[str, str] = {}
+        self._local: dict[Relation, bool] = {}
         self._aliases = 0
         self._entry_numbers = 0
         self._uses: Counter[Relation] = Counter(child for relation in self.unbound() for child in relation.children)
@@ -52,6 +57,15 @@ class Scope:
 
     def is_bound(self, relation: Relation) -> bool:
         return relation in self._names
+
+    def is_local(self, relation: Relation) -> bool:
+        """Whether all that the relation reads is at hand."""
+        if relation not in self._local:
+            if self.is_bound(relation):
+                self._local[relation] = _bound(relation, self._names[relation]).local
+            else:
+                self._local[relation] = all(self.is_local(child) for child in relation.children)
+        return self._local[relation]
 
     def unbound(self) -> Iterator[Relation]:
         """Every operator that has no view once, inputs before their readers."""

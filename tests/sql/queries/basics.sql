@@ -89,4 +89,6 @@ SELECT count(DISTINCT a, b) AS n, count(DISTINCT a) + sum(DISTINCT a) AS m FROM 
 SELECT flag FROM (SELECT a = 1 AS flag FROM t) WHERE (flag);
 SELECT flag FROM (SELECT a = 1 AS flag FROM t) WHERE (flag) OR flag IS NULL;
 SELECT a FROM t WHERE (a) = 1 AND ((b)) = 'x' OR (((a = 2)));
-SELECT nvl2(a, 1, 2) AS x, decode(a, 1, 'x', 'y') AS y, (a, b) = (1, 'x') AS r FROM t
+SELECT nvl2(a, 1, 2) AS x, decode(a, 1, 'x', 'y') AS y, (a, b) = (1, 'x') AS r FROM t;
+SELECT n FROM (SELECT -a AS n FROM t) WHERE n IN (SELECT -a FROM u) OR n = (SELECT +max(a) FROM u);
+SELECT * FROM (SELECT ~a AS n, -a AS m FROM t) AS q WHERE EXISTS (SELECT -1 FROM u WHERE u.a = -q.m)

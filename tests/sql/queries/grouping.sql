@@ -35,4 +35,6 @@ SELECT window.start AS s, window.end AS e, b, sum(c) FROM t GROUP BY window(ts, 
 SELECT window(ts, '10 minutes', '5 minutes') AS w, count(*) FROM t GROUP BY 1;
 SELECT window.start, count(*) FROM t GROUP BY window(ts, '10 minutes', '4 minutes', '1 minute');
 SELECT session_window.start, session_window.end, b, count(*) FROM t GROUP BY session_window(ts, '5 minutes'), b;
-SELECT session_window(ts, '5 minutes') AS s, count(*), sum(c) FROM t GROUP BY session_window(ts, '5 minutes')
+SELECT session_window(ts, '5 minutes') AS s, count(*), sum(c) FROM t GROUP BY session_window(ts, '5 minutes');
+SELECT sum(a) AS s FROM t GROUP BY GROUPING SETS ((), ());
+SELECT count(*) AS n FROM t WHERE false GROUP BY GROUPING SETS ((), ())

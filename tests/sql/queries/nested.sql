@@ -45,4 +45,6 @@ SELECT a FROM t |> UNION ALL SELECT a FROM u |> AGGREGATE count(*) AS n GROUP BY
 TABLE w |> PIVOT (sum(z) FOR x IN (1, 2));
 FROM w |> UNPIVOT (val FOR n IN (x, y)) |> AGGREGATE sum(val) AS s GROUP BY n;
 FROM emp |> SELECT dept, salary, rank() OVER (PARTITION BY dept ORDER BY salary DESC) AS r |> WHERE r = 1;
-FROM emp |> ORDER BY salary DESC NULLS LAST, id |> LIMIT 2 |> SELECT name
+FROM emp |> ORDER BY salary DESC NULLS LAST, id |> LIMIT 2 |> SELECT name;
+FROM (SELECT a, b FROM t) AS x |> WHERE x.a > 1 |> EXTEND x.a + 1 AS n |> SELECT x.b, n;
+FROM t AS x JOIN u AS y ON x.a = y.a |> WHERE x.b = y.b |> AGGREGATE count(*) AS n GROUP BY x.a

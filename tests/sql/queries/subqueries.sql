@@ -45,4 +45,13 @@ SELECT t.a, l.e FROM t JOIN LATERAL (SELECT e FROM u WHERE u.a = t.a) l;
 SELECT t.a, l.e FROM t LEFT JOIN LATERAL (SELECT e FROM u WHERE u.a = t.a AND u.b = t.b) l ON true;
 SELECT t.a, l.x FROM t, LATERAL (SELECT t.a + 1 AS x) l;
 SELECT t.a, l.x, m.y FROM t, LATERAL (SELECT t.a + 1 AS x) l, LATERAL (SELECT l.x * 2 AS y) m;
-SELECT t.a, l.e FROM t CROSS JOIN LATERAL (SELECT e FROM u WHERE u.a = t.a ORDER BY e DESC LIMIT 1) l
+SELECT t.a, l.e FROM t CROSS JOIN LATERAL (SELECT e FROM u WHERE u.a = t.a ORDER BY e DESC LIMIT 1) l;
+SELECT (a IN (SELECT a FROM u)) IS NULL AS unknown, coalesce(a IN (SELECT a FROM u), true) AS c, (a NOT IN (SELECT a FROM u)) = false AS f FROM t;
+SELECT NOT (a IN (SELECT a FROM u)) AS n, NOT (a NOT IN (SELECT a FROM u) OR b = 'x') AS o, NOT (a IN (SELECT a FROM u) AND b = 'x') AS p FROM t;
+SELECT (a, b) IN (SELECT a, b FROM u) AS i, (a, b) NOT IN (SELECT a, b FROM u) AS n FROM t;
+SELECT a FROM t WHERE (a IN (SELECT a FROM u WHERE a > 5)) IS NOT NULL;
+SELECT a, CASE WHEN a NOT IN (SELECT a FROM u) THEN 1 WHEN a IN (SELECT a FROM u) THEN 2 ELSE 3 END AS c FROM t;
+SELECT a, (SELECT max(e) FROM (SELECT a + e AS e FROM u WHERE u.a = t.a)) AS m FROM t;
+SELECT c, (SELECT count(*) FROM (SELECT c AS c, 5 AS d FROM u WHERE u.a = t.a) WHERE c IS NOT NULL) AS n FROM t;
+SELECT a, sum(CASE WHEN b IN (SELECT b FROM u) THEN 1 ELSE 0 END) AS n, count(*) FILTER (WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.b)) AS m FROM t GROUP BY a;
+SELECT a, max((SELECT max(e) FROM u WHERE u.b = t.b)) AS m FROM t GROUP BY a HAVING max((SELECT max(e) FROM u WHERE u.b = t.b)) > 10 OR a IN (SELECT a FROM u)

@@ -1,0 +1,1 @@
+"""The web page of a lake: what the graph is doing, live, and why."""

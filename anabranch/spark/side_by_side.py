@@ -1,0 +1,40 @@
+"""Several queries at once: planning takes the driver longer than the executors' work, and it has several cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark import inheritable_thread_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREADS = 4
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def grouped(items: Iterable[T], size: Callable[[T], int], largest: int) -> list[list[T]]:
+    """The items in order, in groups of this size at most; a larger item is a group of its own."""
+    groups: list[list[T]] = []
+    room = 0
+    for each in items:
+        if not groups or size(each) > room:
+            groups.append([])
+            room = largest
+        groups[-1].append(each)
+        room -= size(each)
+    return groups
+
+
+def side_by_side(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """`work` on each item, on several threads that belong to this one's Spark jobs; results in order."""
+    if len(items) <= 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(min(THREADS, len(items))) as pool:
+        # One target for each item: the properties of this thread's jobs are copied when it is made.
+        futures = [pool.submit(inheritable_thread_target(spark)(work), each) for each in items]
+        yield from (each.result() for each in futures)

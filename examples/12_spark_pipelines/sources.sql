@@ -1,0 +1,1 @@
+CREATE TABLE clicks (page STRING, is_robot BOOLEAN);
