@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import duckdb
 
 from anabranch.errors import StorageError
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.commit import is_contention
-from anabranch.store.connection import LAKE, Connection, rollback, text
+from anabranch.store.connection import LAKE, Connection, text
 from anabranch.store.crashpoints import reach
 from anabranch.store.protocol import Version
 
@@ -29,13 +29,13 @@ _ATTEMPTS = 5
 def compact_tables(catalog: Catalog) -> None:
     """Compact every table of the newest snapshot that has something to compact; a table that fails stops no other."""
     tables = catalog.tables(Version(catalog.head())).values()
-    with _own_handle(catalog) as cursor:
-        failed: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    with contextlib.closing(_Handle(catalog)) as handle:
         for step, statement in _STEPS.items():
             reach(f"compact.before_{step}")
             for table in tables:
                 call = None if table.info.id in failed else statement(catalog, table)
-                if call is not None and (problem := _call(cursor, call)) is not None:
+                if call is not None and (problem := handle.call(call)) is not None:
                     failed[table.info.id] = problem
     present = catalog.tables(Version(catalog.head()))
     left = {present[key].info.name: problem for key, problem in failed.items() if key in present}
@@ -44,27 +44,39 @@ def compact_tables(catalog: Catalog) -> None:
         raise StorageError("COMPACTION_FAILED", f"not compacted: {', '.join(left)}", detail=detail)
 
 
-@contextlib.contextmanager
-def _own_handle(catalog: Catalog) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = Connection(catalog.connection.location, create=False, retries=_RETRIES)
-    try:
-        yield connection.writer()
-    finally:
-        connection.close()
+class _Handle:
+    """A handle on the lake of its own. After an error it is replaced: DuckDB gives up a handle that failed inside."""
 
+    def __init__(self, catalog: Catalog) -> None:
+        self._location = catalog.connection.location
+        self._connection: Connection | None = None
 
-def _call(cursor: duckdb.DuckDBPyConnection, statement: str) -> str | None:
-    """Try a few times, what others keep changing can wait; what went wrong, if it was something else."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            cursor.execute(statement).to_arrow_table()
-            return None
-        except duckdb.Error as error:
-            rollback(cursor)
-            if not is_contention(error):
-                return str(error)
-        time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
-    return None
+    def call(self, statement: str) -> str | None:
+        """Try a few times, what others keep changing can wait; what went wrong, if twice it was something else."""
+        problem: str | None = None
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._cursor().execute(statement).to_arrow_table()
+                return None
+            except duckdb.Error as error:
+                self.close()
+                if not is_contention(error):
+                    if problem is not None:
+                        return problem
+                    problem = str(error).partition("Stack Trace")[0].strip()
+            time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
+        return problem
+
+    def close(self) -> None:
+        """Let go of it; the next call opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = Connection(self._location, create=False, retries=_RETRIES)
+        return self._connection.writer()
 
 
 def _flush(catalog: Catalog, table: Table) -> str | None:

@@ -38,10 +38,12 @@ class Maintainer:
 
     def compact(self) -> None:
         """Merge small files and rewrite those with many deletes; rows and their history stay as they are."""
-        compact_tables(self._catalog)
-        reach("compact.before_cleanup")
-        self.clean()
-        reach("compact.after_cleanup")
+        try:
+            compact_tables(self._catalog)
+        finally:
+            reach("compact.before_cleanup")
+            self.clean()
+            reach("compact.after_cleanup")
 
     def expire(self, older_than: float, keep: frozenset[Version | TableAt]) -> int:
         """Drop old snapshots and then the files that only they needed."""

@@ -28,18 +28,21 @@ SUMMARY = (
     "SELECT (SELECT SUM(revenue) FROM revenue_by_region) AS by_region, "
     "(SELECT SUM(revenue) FROM revenue_by_product) AS by_product"
 )
+FAILING_PRODUCT = PRODUCT.replace("SUM(amount)", "SUM(IF(product_id < 0, amount / 0, amount))")
+"""Fails as long as there are sales of a product with a negative id."""
+WITHIN_THE_SUMMARY = "SELECT by_region, by_product FROM exec_summary"
 TOTALS = (
     "SELECT by_region, by_product, (SELECT SUM(revenue) FROM revenue_by_region) AS region_sum, "
     "(SELECT SUM(revenue) FROM revenue_by_product) AS product_sum FROM exec_summary"
 )
 
 
-def make_diamond(lake: anabranch.Lake, unit: float = 1.0, **summary: Any) -> None:
+def make_diamond(lake: anabranch.Lake, unit: float = 1.0, product: str = PRODUCT, **summary: Any) -> None:
     """`sales` and three stream tables, refreshed every 2, 5 and 3 units of seconds."""
     lake.sql("CREATE TABLE sales (id BIGINT, region STRING, product_id BIGINT, amount DECIMAL(12,2))")
     lake.append("sales", random_sales(Random(0), 20))
     lake.create_stream_table("revenue_by_region", REGION, _seconds(2 * unit), "DIFFERENTIAL")
-    lake.create_stream_table("revenue_by_product", PRODUCT, _seconds(5 * unit), "DIFFERENTIAL")
+    lake.create_stream_table("revenue_by_product", product, _seconds(5 * unit), "DIFFERENTIAL")
     lake.create_stream_table("exec_summary", SUMMARY, _seconds(3 * unit), "DIFFERENTIAL", **summary)
 
 
@@ -49,11 +52,11 @@ def change_schedules(lake: anabranch.Lake, unit: float) -> None:
 
 
 def unit_of(lake: anabranch.Lake) -> float:
-    """One second, or longer where the machine is so busy that a tick takes longer than that."""
+    """One second, or up to five where the machine is so busy that a tick takes longer than that."""
     for number in range(2):
         lake.append("sales", random_sales(Random(number), 3))
         seconds = lake.refresh().seconds
-    return max(1.0, seconds)
+    return min(5.0, max(1.0, seconds))
 
 
 def random_sales(rng: Random, count: int) -> list[tuple[Any, ...]]:
@@ -89,7 +92,7 @@ def in_threads(*works: Callable[[threading.Event], None]) -> Iterator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(120)
+            thread.join(300)
     if errors:
         raise errors[0]
     assert not any(thread.is_alive() for thread in threads)
@@ -103,7 +106,7 @@ def scheduler_of(lake: anabranch.Lake) -> Iterator[None]:
         yield
     finally:
         lake.stop()
-        thread.join(120)
+        thread.join(300)
         assert not thread.is_alive()
 
 
@@ -135,6 +138,47 @@ class Writer:
             )
         else:
             self.lake.sql(f"DELETE FROM sales WHERE id % 11 = {rng.randrange(11)}")
+
+
+@dataclass
+class Disturber:
+    """Pauses a branch for a while, then makes it fail for a while, again and again; leaves it able to go on."""
+
+    lake: anabranch.Lake
+    branch: str
+    seconds: float
+    paused: int = 0
+    failed: int = 0
+
+    def __call__(self, stop: threading.Event) -> None:
+        while not stop.wait(self.seconds):
+            self.lake.pause(self.branch)
+            self.paused += 1
+            stop.wait(self.seconds)
+            self.lake.resume(self.branch)
+            self.lake.append("sales", [(-1, "north", -1, Decimal(5))])
+            while not self._fails() and not stop.wait(0.2):
+                pass
+            self.failed += self._fails()
+            self._repair()
+
+    def _fails(self) -> bool:
+        (status,) = (each for each in self.lake.status().to_pylist() if each["name"] == self.branch)
+        return bool(status["consecutive_errors"])
+
+    def _repair(self) -> None:
+        patiently(lambda: self.lake.sql("DELETE FROM sales WHERE product_id < 0"))
+        patiently(lambda: self.lake.resume(self.branch))
+
+
+def patiently(write: Callable[[], object]) -> None:
+    """A write that gives way to others as often as it must."""
+    while True:
+        try:
+            write()
+            return
+        except ConflictError:
+            continue
 
 
 @dataclass
@@ -180,7 +224,8 @@ def outside_reader(folder: str, seconds: float, query: str = TOTALS) -> Iterator
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield result
-        result.extend(json.loads(process.stdout.readline()))
+        # DuckDB may print an empty line of its own where a query takes long.
+        result.extend(json.loads(process.stdout.read().strip().splitlines()[-1]))
 
 
 def plain_client(folder: str, read_only: bool = True) -> duckdb.DuckDBPyConnection:
@@ -214,7 +259,7 @@ def check_every_snapshot(lake: anabranch.Lake, folder: str, since: int = 0, whol
             name: f"lake.{name} AT (VERSION => {number})"
             for name in ("exec_summary", "revenue_by_region", "revenue_by_product")
         }
-        query = TOTALS if whole else "SELECT by_region, by_product FROM exec_summary"
+        query = TOTALS if whole else WITHIN_THE_SUMMARY
         for name, text in tables.items():
             query = query.replace(f"FROM {name}", f"FROM {text}")
         (row,) = client.execute(query).fetchall()

@@ -10,6 +10,9 @@ import pytest
 import anabranch
 from anabranch.schedule import settle, state
 from tests.scheduler.shop import (
+    FAILING_PRODUCT,
+    WITHIN_THE_SUMMARY,
+    Disturber,
     Reader,
     Writer,
     change_schedules,
@@ -24,8 +27,6 @@ from tests.scheduler.shop import (
 
 if TYPE_CHECKING:
     from tests.scheduler.conftest import Opener
-
-WITHIN_THE_SUMMARY = "SELECT by_region, by_product FROM exec_summary"
 
 
 def test_no_reader_sees_unequal_totals(open_lake: Opener, folder: str) -> None:
@@ -43,9 +44,7 @@ def ticks_since(lake: anabranch.Lake, before: int) -> set[int]:
 
 def run_under_load(lake: anabranch.Lake, folder: str, seconds: float) -> None:
     make_diamond(lake)
-    unit = unit_of(lake)
-    change_schedules(lake, unit)
-    seconds *= unit
+    change_schedules(lake, unit_of(lake))
     writers, readers = [Writer(lake, seed) for seed in (1, 2)], [Reader(lake)]
     before = lake._engine.store.head().number
     with (
@@ -68,6 +67,42 @@ def run_under_load(lake: anabranch.Lake, folder: str, seconds: float) -> None:
     assert min(reads, readers[0].reads, *(each.commits for each in writers)) > 0
     for name in ("revenue_by_region", "revenue_by_product", "exec_summary"):
         assert lake.check(name)
+
+
+def test_a_branch_that_is_paused_and_fails_under_load(open_lake: Opener, folder: str) -> None:
+    run_disturbed(open_lake(), folder, rounds=1)
+
+
+@pytest.mark.soak
+def test_a_branch_that_is_paused_and_fails_under_load_for_long(open_lake: Opener, folder: str) -> None:
+    run_disturbed(open_lake(), folder, rounds=6)
+
+
+def run_disturbed(lake: anabranch.Lake, folder: str, rounds: int) -> None:
+    """The summary may be behind its members now; within itself it is equal in every snapshot."""
+    make_diamond(lake, product=FAILING_PRODUCT)
+    change_schedules(lake, (unit := unit_of(lake)) / 4)
+    disturber = Disturber(lake, "revenue_by_product", 2 * unit)
+    writer, reader = Writer(lake, 1), Reader(lake, WITHIN_THE_SUMMARY)
+    with (
+        outside_reader(folder, 12 * unit * rounds, WITHIN_THE_SUMMARY) as outside,
+        scheduler_of(lake),
+        in_threads(disturber, writer, reader),
+    ):
+        assert wait_until(lambda: disturber.failed >= rounds, 60 * unit * rounds)
+    assert [outside[1], reader.wrong] == [[], []]
+    lake.sql("DELETE FROM sales WHERE product_id < 0")
+    lake.resume("revenue_by_product")
+    lake.refresh()
+    looked_at = check_every_snapshot(lake, folder, whole=False)
+    print(
+        f"\n{disturber.paused} pauses, {disturber.failed} failures, {writer.commits} writes, {reader.reads} reads "
+        f"through Anabranch, {outside[0]} by DuckDB, {looked_at} snapshots looked at"
+    )
+    for name in ("revenue_by_region", "revenue_by_product", "exec_summary"):
+        assert lake.check(name)
+    frontiers = [lake.frontier(name).sources for name in ("revenue_by_product", "exec_summary")]
+    assert frontiers[0] == frontiers[1], "one tick caught up"
 
 
 def test_without_the_agreement_check_totals_do_differ(lake: anabranch.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
