@@ -15,7 +15,7 @@ from anabranch.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHOWN_ONLY = ("text", "mermaid", "toml", "sql", "")
+SHOWN_ONLY = ("text", "mermaid", "toml", "yaml", "sql", "")
 
 
 @dataclass(frozen=True)

@@ -411,7 +411,7 @@ class Runner:
     def _local(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
         weight = (_WEIGHT_COLUMN,) if weighted else ()
         with running():
-            picked = table.select([each.name for each in columns + weight])
+            picked = _with_chunks(table.select([each.name for each in columns + weight]))
             return self.spark.createDataFrame(picked, struct_of(columns + weight))
 
     def _view(self, frame: DataFrame) -> str:
@@ -419,6 +419,13 @@ class Runner:
         frame.createOrReplaceTempView(name)
         self._views.append(name)
         return name
+
+
+def _with_chunks(table: pa.Table) -> pa.Table:
+    """The same table; one without rows may have no chunks at all, which PySpark does not take."""
+    if table.num_rows:
+        return table
+    return pa.Table.from_arrays([pa.array([], each.type) for each in table.schema], schema=table.schema)
 
 
 def _work_of(request: Request) -> int:

@@ -8,6 +8,7 @@ for the next time.
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from anabranch.store.commit import is_contention
 from anabranch.store.connection import LAKE, Connection, text
 from anabranch.store.crashpoints import reach
 from anabranch.store.protocol import Version
+
+log = logging.getLogger(__name__)
 
 DELETED_PART = 0.3
 _RETRIES = 10
@@ -35,7 +38,12 @@ def compact_tables(catalog: Catalog) -> None:
             reach(f"compact.before_{step}")
             for table in tables:
                 call = None if table.info.id in failed else statement(catalog, table)
-                if call is not None and (problem := handle.call(call)) is not None:
+                problem = None if call is None else handle.call(call)
+                if problem is not None and step == "flush":
+                    log.warning(
+                        "rows of %s stay in the catalog, DuckLake cannot flush them: %s", table.info.name, problem
+                    )
+                elif problem is not None:
                     failed[table.info.id] = problem
     present = catalog.tables(Version(catalog.head()))
     left = {present[key].info.name: problem for key, problem in failed.items() if key in present}
