@@ -33,16 +33,17 @@ def compact_tables(catalog: Catalog) -> None:
     """Compact every table of the newest snapshot that has something to compact; a table that fails stops no other."""
     tables = catalog.tables(Version(catalog.head())).values()
     failed: dict[str, str] = {}
+    stuck: set[str] = set()
     with contextlib.closing(_Handle(catalog)) as handle:
         for step, statement in _STEPS.items():
             reach(f"compact.before_{step}")
             for table in tables:
-                call = None if table.info.id in failed else statement(catalog, table)
+                call = None if table.info.id in failed.keys() | stuck else statement(catalog, table)
                 problem = None if call is None else handle.call(call)
                 if problem is not None and step == "flush":
-                    log.warning(
-                        "rows of %s stay in the catalog, DuckLake cannot flush them: %s", table.info.name, problem
-                    )
+                    # DuckLake cannot move rows in the catalog that are older than a column; it reads them all the same.
+                    log.warning("%s is not compacted, its rows in the catalog stay there: %s", table.info.name, problem)
+                    stuck.add(table.info.id)
                 elif problem is not None:
                     failed[table.info.id] = problem
     present = catalog.tables(Version(catalog.head()))
