@@ -33,6 +33,10 @@ STEPS = {
 }
 
 
+pytestmark = pytest.mark.soak
+"""Half a minute a kill, with Spark; tests/store/test_crash.py kills at every step without it, in every run."""
+
+
 class Shop:
     """A lake whose processes are killed, and what was asked of it."""
 
