@@ -10,7 +10,7 @@ plus those inserted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,6 +51,7 @@ class TickInputs:
     changes: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
+    _stored: dict[str, pa.Table | None] = field(default_factory=dict)
 
     def name_leaves(
         self, plan: Relation, node: StreamTable, query_itself: Callable[[], DataFrame]
@@ -73,7 +74,7 @@ class TickInputs:
         match leaf:
             case Stored(part, columns):
                 stored = _part(node, part)
-                return Stored(stored.table, columns), partial(self.stored_rows, stored)
+                return Stored(stored.table, columns), partial(self.stored, stored)
             case Before(table, columns):
                 start = self._start(table, since)
                 return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
@@ -153,7 +154,7 @@ class TickInputs:
         )
 
     def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
-        """By one job, once for all nodes: the changes of sources, by version range, and sources with few rows."""
+        """Once for all nodes: the changes of sources, by version range, and small sources; by one job, or without."""
         now = self.pinned.version
         changes, tables = set[tuple[str, Version]](), set[tuple[str, Version]]()
         for node in nodes:
@@ -164,11 +165,15 @@ class TickInputs:
                     tables |= {self._version(table, each) for each in (at, now) if self._is_small(table, each)}
         for stale in self.small_tables.keys() - tables:
             del self.small_tables[stale]
-        wanted = [*sorted(changes), *sorted(tables - self.small_tables.keys())]
-        frames = [self.store.changes(table, at, now) for table, at in sorted(changes)]
-        frames += [self.store.read(table, at) for table, at in wanted[len(changes) :]]
-        for place, (key, rows) in enumerate(zip(wanted, collect_tagged(frames), strict=True)):
-            (self.changes if place < len(changes) else self.small_tables)[key] = rows
+        self.changes |= _found((key, self.store.few_changes(*key, now)) for key in sorted(changes))
+        self.small_tables |= _found(
+            (key, self.store.few_rows(*key)) for key in sorted(tables - self.small_tables.keys())
+        )
+        far = sorted(changes - self.changes.keys()), sorted(tables - self.small_tables.keys())
+        frames = [self.store.changes(*key, now) for key in far[0]] + [self.store.read(*key) for key in far[1]]
+        rows = collect_tagged(frames)
+        self.changes.update(zip(far[0], rows[: len(far[0])], strict=True))
+        self.small_tables.update(zip(far[1], rows[len(far[0]) :], strict=True))
 
     def _version(self, table: str, at: Version) -> tuple[str, Version]:
         return table, self.store.version_of(table, at)
@@ -202,9 +207,16 @@ class TickInputs:
         """The rows a part has stored, hidden columns and rowids included, before this tick."""
         return self.store.read(self.pinned.part(part.table).id, self.pinned.version, rowid=True)
 
-    def stored_row_count(self, part: StoredPart) -> int:
-        """How many rows a part has stored, from metadata."""
-        return self.store.row_count(self.pinned.part(part.table).id, self.pinned.version)
+    def stored(self, part: StoredPart) -> DataFrame | pa.Table:
+        """The same, at hand if they are few."""
+        here = self._stored_here(part)
+        return self.stored_rows(part) if here is None else here
+
+    def _stored_here(self, part: StoredPart) -> pa.Table | None:
+        if part.table not in self._stored:
+            table = self.pinned.part(part.table).id
+            self._stored[part.table] = self.store.few_rows(table, self.pinned.version, rowid=True)
+        return self._stored[part.table]
 
     def _key(self, node: StreamTable, table: str) -> str:
         return f"{node.id}/{table}" if table.startswith(PART_PREFIX) else table
@@ -223,14 +235,20 @@ class TickInputs:
     def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
         if table.startswith(PART_PREFIX):
             part = _part(node, table.removeprefix(PART_PREFIX))
-            return shown(self.stored_rows(part).drop(ROWID), part)
+            here = self._stored_here(part)
+            return shown(self.stored_rows(part).drop(ROWID), part) if here is None else shown_table(here, part)
         if table in self.pinned.nodes:
-            return self.node_rows(self.pinned.nodes[table], start)
+            return self._node_before(self.pinned.nodes[table], start)
         return self._source(table, start)
 
     def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
-        is_source = self._shown_part(node, table) is None
-        return self._source(table, self.pinned.version) if is_source else self.rows_after(node, table)
+        part = self._shown_part(node, table)
+        if part is None:
+            return self._source(table, self.pinned.version)
+        here = self._stored_here(part) if part.table in self.pinned.part_names else None
+        if here is not None and part.table in self.moved:
+            here = self.moved[part.table].after_here(here)
+        return self.rows_after(node, table) if here is None else shown_table(here, part)
 
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         """What a table's readers will see once this tick is committed."""
@@ -268,10 +286,19 @@ class TickInputs:
 
     def node_rows(self, node: StreamTable, at: Version) -> DataFrame:
         """What readers of a stream table saw at a snapshot."""
+        part, table = self._stored_at(node, at)
+        return shown(self.store.read(table, at), part)
+
+    def _node_before(self, node: StreamTable, at: Version) -> DataFrame | pa.Table:
+        part, table = self._stored_at(node, at)
+        here = self.store.few_rows(table, at)
+        return self.node_rows(node, at) if here is None else shown_table(here, part)
+
+    def _stored_at(self, node: StreamTable, at: Version) -> tuple[StoredPart, str]:
+        """The part that readers of a stream table saw at a snapshot, and the id of its table."""
         part = self._definition_at(node, at).shown
         tables = self.store.tables(at if self._is_kept(at) else self.pinned.version).values()
-        stored = next(each for each in tables if each.name == part.table)
-        return shown(self.store.read(stored.id, at), part)
+        return part, next(each.id for each in tables if each.name == part.table)
 
     def _is_kept(self, at: Version) -> bool:
         return any(each.version == at for each in self.store.snapshots())
@@ -285,3 +312,9 @@ class TickInputs:
 
 def _part(node: StreamTable, name: str) -> StoredPart:
     return next(each for each in node.parts if each.name == name)
+
+
+def _found(
+    read: Iterable[tuple[tuple[str, Version], pa.Table | None]],
+) -> dict[tuple[str, Version], pa.Table]:
+    return {key: rows for key, rows in read if rows is not None}

@@ -34,8 +34,9 @@ from anabranch.inputs import TickInputs
 from anabranch.observe.report import Action
 from anabranch.reads import run_over
 from anabranch.spark.failure import PySparkException
+from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
-from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
+from anabranch.spark.run import Runner
 from anabranch.spark.waves import run_waves
 from anabranch.store.protocol import STATE, WEIGHT, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
@@ -234,7 +235,7 @@ class TickWork:
                 return False
         asked = [each for each in requests if each is not None]
         try:
-            results = iter(runner.located_together(self._waves(runner, asked)) or ()) if asked else iter(())
+            results = iter(located_together(runner, self._waves(runner, asked)) or ()) if asked else iter(())
             found = [None if request is None else next(results) for request in requests]
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
@@ -278,7 +279,7 @@ class TickWork:
             return None
         if work.choice.action is Action.DIFFERENTIAL:
             (request,) = self._waves(runner, [request])
-            results = runner.located_together([request])
+            results = located_together(runner, [request])
             if results is not None and isinstance(results[0], Moved):
                 return results[0]
             if results is not None and isinstance(results[0], AnabranchError) and results[0].code != GUARD_TRIPPED:
@@ -296,11 +297,11 @@ class TickWork:
         plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
         if plans is None:
             return None
-        rows, count = self._inputs.stored_rows(stored), self._inputs.stored_row_count(stored)
+        rows = self._inputs.stored(stored)
         if isinstance(plans, Guarded):
             change, guard = self._bound(runner, work, plans.change), self._bound(runner, work, plans.guard)
-            return Request(change, rows, stored.table, guard, count)
-        return Request(self._bound(runner, work, plans), rows, stored.table, stored_rows=count)
+            return Request(change, rows, stored.table, guard)
+        return Request(self._bound(runner, work, plans), rows, stored.table)
 
     def _bound(self, runner: Runner, work: NodeWork, plan: Relation) -> Relation:
         """The plan with every leaf bound to the rows it stands for in this tick."""
