@@ -15,11 +15,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.algebra.relation import IS_THERE, WAS_THERE, After, Before, Change, Column, Relation, Stored
+from anabranch.algebra.relation import (
+    IS_THERE,
+    WAS_THERE,
+    After,
+    Before,
+    Change,
+    Column,
+    Empty,
+    Relation,
+    Stored,
+    UnionAll,
+)
 from anabranch.algebra.walk import leaves, transform
 from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
+from anabranch.fuse.ahead import NOTHING, seen_by_readers
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
 from anabranch.spark.together import collect_tagged
@@ -54,9 +66,16 @@ class TickInputs:
     _stored: dict[str, pa.Table | None] = field(default_factory=dict)
 
     def name_leaves(
-        self, plan: Relation, node: StreamTable, query_itself: Callable[[], DataFrame]
+        self,
+        plan: Relation,
+        node: StreamTable,
+        query_itself: Callable[[], DataFrame],
+        ahead: Mapping[str, Relation],
     ) -> tuple[Relation, Frames]:
-        """The plan with its leaves named by version, and for each how to read its rows."""
+        """The plan with its leaves named by version, and for each how to read its rows.
+
+        `ahead`: by stored table, changes that are worked out in the same job; they take the place of their leaves.
+        """
         since = self.since(node)
         frames: Frames = {}
         named: dict[Relation, Relation] = {}
@@ -64,6 +83,12 @@ class TickInputs:
             if isinstance(leaf, After) and leaf.table == QUERY_ITSELF:
                 named[leaf] = After(f"{node.id}/{QUERY_ITSELF}", leaf.columns)
                 frames[named[leaf]] = query_itself
+            elif isinstance(leaf, After | Change) and (change := self._ahead(leaf, node, ahead)) is not None:
+                named[leaf] = change
+                if isinstance(leaf, After):
+                    before, frames_of_it = self._named(Before(leaf.table, leaf.columns), node, since)
+                    frames[before] = frames_of_it
+                    named[leaf] = UnionAll((before, change))
             elif isinstance(leaf, Before | After | Change | Stored):
                 named[leaf], frames[named[leaf]] = self._named(leaf, node, since)
         return transform(plan, lambda relation: named.get(relation, relation)), frames
@@ -85,6 +110,12 @@ class TickInputs:
                 start = self._start(table, since)
                 span = f"{start}..{self._end(node, table)}"
                 return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+
+    def _ahead(self, leaf: After | Change, node: StreamTable, ahead: Mapping[str, Relation]) -> Relation | None:
+        part = self.shown_part(node, leaf.table)
+        if part is None or part.table not in ahead:
+            return None
+        return seen_by_readers(ahead[part.table], leaf.columns, part.flag)
 
     def _start(self, table: str, since: Mapping[str, Version]) -> Version:
         """Where a leaf starts: of a source its version then, so that nodes that looked at different times agree."""
@@ -145,13 +176,34 @@ class TickInputs:
             if table in self.pinned.sources and self.can_read(table, at)
         )
 
-    def changed_tables(self, node: StreamTable, program: Program) -> frozenset[str]:
-        """The inputs, and the node's own parts worked out so far, that differ from what the node last read."""
-        moved = (part for part in node.parts if part.table in self.moved and not self.moved[part.table].is_empty)
-        return frozenset(
-            [table for table in program.tables if self.has_changed(node, table)]
-            + [PART_PREFIX + part.name for part in moved]
-        )
+    def changed_tables(
+        self, node: StreamTable, program: Program, ahead: Mapping[str, Relation] = NOTHING
+    ) -> frozenset[str]:
+        """The inputs, and the node's own parts worked out so far, that differ from what the node last read.
+
+        What is worked out in the same job (`ahead`) counts as changed, unless its plan is known to be empty.
+        """
+        coming = {table for table, change in ahead.items() if not isinstance(change, Empty)}
+        coming |= {table for table, moved in self.moved.items() if not moved.is_empty}
+        moving = {node for node in program.tables & self.pinned.nodes.keys() if self._stored_name(node) in coming}
+        changed = {table for table in program.tables - moving if self.has_changed(node, table)}
+        return frozenset(moving | changed | {PART_PREFIX + part.name for part in node.parts if part.table in coming})
+
+    def has_seen_all(self, node: StreamTable, table: str) -> bool:
+        """Whether the node has read all that an input, or a part of its own, had before this tick."""
+        if table.startswith(PART_PREFIX):
+            return not self.is_new(node)
+        upstream = self.pinned.nodes[table]
+        since = self.since(node).get(table)
+        if since is None or table in self.replaced or self.is_new(upstream):
+            return False
+        if self.pinned.frontiers[node.id].generations.get(table) != upstream.generation:
+            return False
+        return self.store.version_of(self.pinned.part(upstream.shown.table).id, self.pinned.version) <= since
+
+    def is_here(self, part: StoredPart) -> bool:
+        """Whether the rows that a part has stored are few, and at hand."""
+        return self._stored_here(part) is not None
 
     def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
         """Once for all nodes: the changes of sources, by version range, and small sources; by one job, or without."""
@@ -186,7 +238,10 @@ class TickInputs:
         return self.store.read(table, at) if known is None else known
 
     def _stored_id(self, table: str) -> str:
-        return self.pinned.part(self.pinned.nodes[table].shown.table).id
+        return self.pinned.part(self._stored_name(table)).id
+
+    def _stored_name(self, node: str) -> str:
+        return self.pinned.nodes[node].shown.table
 
     def has_changed(self, node: StreamTable, table: str) -> bool:
         """Whether an input differs from what the node last read, as far as metadata tells."""
@@ -223,11 +278,12 @@ class TickInputs:
 
     def _end(self, node: StreamTable, table: str) -> str:
         """The moment after the tick: the pin, marked where the table itself moves."""
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         moves = part is not None and part.table in self.moved
         return f"{self.pinned.version}+tick" if moves else f"{self.pinned.version}"
 
-    def _shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
+    def shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
+        """What is stored of an input, or of a part of the node's own; None of a source."""
         if table.startswith(PART_PREFIX):
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
@@ -242,7 +298,7 @@ class TickInputs:
         return self._source(table, start)
 
     def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         if part is None:
             return self._source(table, self.pinned.version)
         here = self._stored_here(part) if part.table in self.pinned.part_names else None
@@ -252,7 +308,7 @@ class TickInputs:
 
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         """What a table's readers will see once this tick is committed."""
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         if part is None:
             return self.store.read(table, self.pinned.version)
         if part.table not in self.moved:
@@ -262,7 +318,7 @@ class TickInputs:
         return shown(moved.new_rows() if is_new else moved.after(self.stored_rows(part)), part)
 
     def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         if part is None:
             known = self.changes.get((table, start))
             return self.store.changes(table, start, self.pinned.version) if known is None else known

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from anabranch.algebra.relation import WEIGHT, Empty, Relation
 from anabranch.errors import AnabranchError, RefreshError
 from anabranch.spark.located import Located, no_rowids
+from anabranch.spark.match import can_match, rowids_of
 from anabranch.spark.moved import Moved
 from anabranch.spark.run import Rows, Runner, summed_up
 from anabranch.spark.together import Text
@@ -91,7 +92,9 @@ def _looked_up(
     for place in sorted(rowids.keys() - tripped):
         request = prepared[place].request
         gone = changes[place].filter(pc.less(changes[place].column(WEIGHT), 0))
-        if gone.num_rows:
+        if gone.num_rows and isinstance(request.stored, pa.Table) and can_match(request.change.columns):
+            rowids[place] = rowids_of(gone, request.stored, request.change.columns)
+        elif gone.num_rows:
             texts[place] = runner.rowids(request.change.columns, gone, request.stored)
     found = runner.collect_all(list(texts.values()))
     if found is None:

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
 from anabranch.store.layout import check_readable
-from anabranch.store.local import perform_locally
+from anabranch.store.local import cells_to_read, perform_locally
 from anabranch.store.protocol import ROWID, WEIGHT
+from anabranch.store.scan import rows_at_most
 
 FEW_ROWS = 50_000
-"""So many rows are decoded here at most, those included that are read only to be passed over."""
+FEW_CELLS = 5_000_000
+"""So many values are decoded here at most: less work than planning a Spark job that does it."""
 
 _PLACE = "__ab_place"
 
@@ -38,7 +40,8 @@ def few_changes(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
 
 def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
     check_readable(table)
-    if sum(each.file.rows for each in plan.scans) + sum(rows.num_rows for _, rows in plan.inlined) > FEW_ROWS:
+    rows = rows_at_most(plan.scans) + sum(rows.num_rows for _, rows in plan.inlined)
+    if rows > FEW_ROWS or cells_to_read(table, plan) > FEW_CELLS:
         return None
     return perform_locally(catalog, table, plan)
 
