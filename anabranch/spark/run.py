@@ -69,6 +69,7 @@ class Runner:
         self._prefix = f"__ab_{re.sub(r'[^0-9a-zA-Z]', '_', lake)}_{os.getpid()}_"
         self._names: dict[Relation, Bound] = {}
         self._tables: dict[Relation, pa.Table] = {}
+        self._rendered: dict[Relation, Rendered] = {}
         self._views: list[str] = []
         self._labels = 0
         self.table_scans = 0
@@ -88,6 +89,7 @@ class Runner:
         self._views.clear()
         self._names.clear()
         self._tables.clear()
+        self._rendered.clear()
 
     # ---- what relations stand for
 
@@ -95,6 +97,7 @@ class Runner:
         """Read `relation` from the frame, which has its columns by name, and WEIGHT if it is a Z-set (a Change is)."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
         self._names[relation] = Bound(self.view(frame), is_weighted, local)
+        self._rendered.clear()
 
     def bind_table(self, relation: Relation, table: pa.Table, weighted: bool | None = None) -> None:
         """The same for a small Arrow table; a Z-set is consolidated."""
@@ -109,7 +112,9 @@ class Runner:
 
     def rendered(self, relation: Relation) -> Rendered:
         """The text that is run."""
-        return render(relation, self._names)
+        if relation not in self._rendered:
+            self._rendered[relation] = render(relation, self._names)
+        return self._rendered[relation]
 
     def count_scans(self, relation: Relation) -> None:
         """Count the tables that are scanned when this is run: a table read twice is scanned twice."""

@@ -47,7 +47,8 @@ function showCards(cards) {
 
 /** The tables or what they read are others: draw anew. */
 async function redraw() {
-  const fresh = await fetchPage("/");
+  const fresh = await fetchPage("/").catch(() => null);
+  if (!fresh) return void setTimeout(redraw, 1000);
   for (const id of ["drawing", "list"]) replaceContent(document.getElementById(id), fresh.getElementById(id));
   zoom(graph.scale);
   find();

@@ -164,6 +164,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("visibilitychange", listenWhileVisible);
 addEventListener("pagehide", () => { if (events) events.close(); });
 for (const element of document.querySelectorAll("[data-load]")) load(element);
-if (document.getElementById("snapshot")) listenWhileVisible();
+// When all scripts are there: an event that came before would find nobody to draw what it tells.
+document.addEventListener("DOMContentLoaded", () => { if (document.getElementById("snapshot")) listenWhileVisible(); });
 tellTheTime();
 setInterval(tellTheTime, 1000);
