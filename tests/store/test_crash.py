@@ -94,10 +94,16 @@ def test_killed_at_a_named_step(point: str, tmp_path: Path, writers: Writers) ->
 
 
 def _kill_at_random(writers: Writers, folder: Path, seed: int) -> int:
+    """Some operations later, and then anywhere within the next ones: by the writer's own pace, not by the clock."""
     chance = random.Random(seed)
     writer = writers.start(folder, operations=1000)
     writers.hear("ready")
-    time.sleep(chance.uniform(0.0, 1.5))
+    ready_at = time.monotonic()
+    operations = chance.randint(0, 5)
+    for _ in range(operations):
+        writers.hear("did")
+    seconds_each = (time.monotonic() - ready_at) / max(operations, 1)
+    time.sleep(chance.uniform(0.0, 2.0 * seconds_each))
     os.kill(writer, signal.SIGKILL)
     assert writers.hear("ended") == str(-signal.SIGKILL)
     return _check(folder)
