@@ -26,12 +26,13 @@ from anabranch.engine import Engine
 from anabranch.errors import ConflictError, QueryError, RefreshError, SettingError, StateError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, merge, to_json
 from anabranch.inputs import TickInputs
+from anabranch.node_work import NodeWork
 from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import NodeReport
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.moved import zset_sum
 from anabranch.store.protocol import Document, DocumentIs, Requirement, TableUnchanged, Version
-from anabranch.work import NodeWork, TickWork
+from anabranch.work import TickWork
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,16 +10,28 @@ plus those inserted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anabranch.algebra.relation import IS_THERE, WAS_THERE, After, Before, Change, Column, Relation, Stored
+from anabranch.algebra.relation import (
+    IS_THERE,
+    WAS_THERE,
+    After,
+    Before,
+    Change,
+    Column,
+    Empty,
+    Relation,
+    Stored,
+    UnionAll,
+)
 from anabranch.algebra.walk import leaves, transform
 from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
+from anabranch.fuse.ahead import NOTHING, seen_by_readers
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
 from anabranch.spark.together import collect_tagged
@@ -51,11 +63,19 @@ class TickInputs:
     changes: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
+    _stored: dict[str, pa.Table | None] = field(default_factory=dict)
 
     def name_leaves(
-        self, plan: Relation, node: StreamTable, query_itself: Callable[[], DataFrame]
+        self,
+        plan: Relation,
+        node: StreamTable,
+        query_itself: Callable[[], DataFrame],
+        ahead: Mapping[str, Relation],
     ) -> tuple[Relation, Frames]:
-        """The plan with its leaves named by version, and for each how to read its rows."""
+        """The plan with its leaves named by version, and for each how to read its rows.
+
+        `ahead`: by stored table, changes that are worked out in the same job; they take the place of their leaves.
+        """
         since = self.since(node)
         frames: Frames = {}
         named: dict[Relation, Relation] = {}
@@ -63,6 +83,12 @@ class TickInputs:
             if isinstance(leaf, After) and leaf.table == QUERY_ITSELF:
                 named[leaf] = After(f"{node.id}/{QUERY_ITSELF}", leaf.columns)
                 frames[named[leaf]] = query_itself
+            elif isinstance(leaf, After | Change) and (change := self._ahead(leaf, node, ahead)) is not None:
+                named[leaf] = change
+                if isinstance(leaf, After):
+                    before, frames_of_it = self._named(Before(leaf.table, leaf.columns), node, since)
+                    frames[before] = frames_of_it
+                    named[leaf] = UnionAll((before, change))
             elif isinstance(leaf, Before | After | Change | Stored):
                 named[leaf], frames[named[leaf]] = self._named(leaf, node, since)
         return transform(plan, lambda relation: named.get(relation, relation)), frames
@@ -73,7 +99,7 @@ class TickInputs:
         match leaf:
             case Stored(part, columns):
                 stored = _part(node, part)
-                return Stored(stored.table, columns), partial(self.stored_rows, stored)
+                return Stored(stored.table, columns), partial(self.stored, stored)
             case Before(table, columns):
                 start = self._start(table, since)
                 return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
@@ -84,6 +110,12 @@ class TickInputs:
                 start = self._start(table, since)
                 span = f"{start}..{self._end(node, table)}"
                 return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+
+    def _ahead(self, leaf: After | Change, node: StreamTable, ahead: Mapping[str, Relation]) -> Relation | None:
+        part = self.shown_part(node, leaf.table)
+        if part is None or part.table not in ahead:
+            return None
+        return seen_by_readers(ahead[part.table], leaf.columns, part.flag)
 
     def _start(self, table: str, since: Mapping[str, Version]) -> Version:
         """Where a leaf starts: of a source its version then, so that nodes that looked at different times agree."""
@@ -144,16 +176,37 @@ class TickInputs:
             if table in self.pinned.sources and self.can_read(table, at)
         )
 
-    def changed_tables(self, node: StreamTable, program: Program) -> frozenset[str]:
-        """The inputs, and the node's own parts worked out so far, that differ from what the node last read."""
-        moved = (part for part in node.parts if part.table in self.moved and not self.moved[part.table].is_empty)
-        return frozenset(
-            [table for table in program.tables if self.has_changed(node, table)]
-            + [PART_PREFIX + part.name for part in moved]
-        )
+    def changed_tables(
+        self, node: StreamTable, program: Program, ahead: Mapping[str, Relation] = NOTHING
+    ) -> frozenset[str]:
+        """The inputs, and the node's own parts worked out so far, that differ from what the node last read.
+
+        What is worked out in the same job (`ahead`) counts as changed, unless its plan is known to be empty.
+        """
+        coming = {table for table, change in ahead.items() if not isinstance(change, Empty)}
+        coming |= {table for table, moved in self.moved.items() if not moved.is_empty}
+        moving = {node for node in program.tables & self.pinned.nodes.keys() if self._stored_name(node) in coming}
+        changed = {table for table in program.tables - moving if self.has_changed(node, table)}
+        return frozenset(moving | changed | {PART_PREFIX + part.name for part in node.parts if part.table in coming})
+
+    def has_seen_all(self, node: StreamTable, table: str) -> bool:
+        """Whether the node has read all that an input, or a part of its own, had before this tick."""
+        if table.startswith(PART_PREFIX):
+            return not self.is_new(node)
+        upstream = self.pinned.nodes[table]
+        since = self.since(node).get(table)
+        if since is None or table in self.replaced or self.is_new(upstream):
+            return False
+        if self.pinned.frontiers[node.id].generations.get(table) != upstream.generation:
+            return False
+        return self.store.version_of(self.pinned.part(upstream.shown.table).id, self.pinned.version) <= since
+
+    def is_here(self, part: StoredPart) -> bool:
+        """Whether the rows that a part has stored are few, and at hand."""
+        return self._stored_here(part) is not None
 
     def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
-        """By one job, once for all nodes: the changes of sources, by version range, and sources with few rows."""
+        """Once for all nodes: the changes of sources, by version range, and small sources; by one job, or without."""
         now = self.pinned.version
         changes, tables = set[tuple[str, Version]](), set[tuple[str, Version]]()
         for node in nodes:
@@ -164,11 +217,15 @@ class TickInputs:
                     tables |= {self._version(table, each) for each in (at, now) if self._is_small(table, each)}
         for stale in self.small_tables.keys() - tables:
             del self.small_tables[stale]
-        wanted = [*sorted(changes), *sorted(tables - self.small_tables.keys())]
-        frames = [self.store.changes(table, at, now) for table, at in sorted(changes)]
-        frames += [self.store.read(table, at) for table, at in wanted[len(changes) :]]
-        for place, (key, rows) in enumerate(zip(wanted, collect_tagged(frames), strict=True)):
-            (self.changes if place < len(changes) else self.small_tables)[key] = rows
+        self.changes |= _found((key, self.store.few_changes(*key, now)) for key in sorted(changes))
+        self.small_tables |= _found(
+            (key, self.store.few_rows(*key)) for key in sorted(tables - self.small_tables.keys())
+        )
+        far = sorted(changes - self.changes.keys()), sorted(tables - self.small_tables.keys())
+        frames = [self.store.changes(*key, now) for key in far[0]] + [self.store.read(*key) for key in far[1]]
+        rows = collect_tagged(frames)
+        self.changes.update(zip(far[0], rows[: len(far[0])], strict=True))
+        self.small_tables.update(zip(far[1], rows[len(far[0]) :], strict=True))
 
     def _version(self, table: str, at: Version) -> tuple[str, Version]:
         return table, self.store.version_of(table, at)
@@ -181,7 +238,10 @@ class TickInputs:
         return self.store.read(table, at) if known is None else known
 
     def _stored_id(self, table: str) -> str:
-        return self.pinned.part(self.pinned.nodes[table].shown.table).id
+        return self.pinned.part(self._stored_name(table)).id
+
+    def _stored_name(self, node: str) -> str:
+        return self.pinned.nodes[node].shown.table
 
     def has_changed(self, node: StreamTable, table: str) -> bool:
         """Whether an input differs from what the node last read, as far as metadata tells."""
@@ -202,20 +262,28 @@ class TickInputs:
         """The rows a part has stored, hidden columns and rowids included, before this tick."""
         return self.store.read(self.pinned.part(part.table).id, self.pinned.version, rowid=True)
 
-    def stored_row_count(self, part: StoredPart) -> int:
-        """How many rows a part has stored, from metadata."""
-        return self.store.row_count(self.pinned.part(part.table).id, self.pinned.version)
+    def stored(self, part: StoredPart) -> DataFrame | pa.Table:
+        """The same, at hand if they are few."""
+        here = self._stored_here(part)
+        return self.stored_rows(part) if here is None else here
+
+    def _stored_here(self, part: StoredPart) -> pa.Table | None:
+        if part.table not in self._stored:
+            table = self.pinned.part(part.table).id
+            self._stored[part.table] = self.store.few_rows(table, self.pinned.version, rowid=True)
+        return self._stored[part.table]
 
     def _key(self, node: StreamTable, table: str) -> str:
         return f"{node.id}/{table}" if table.startswith(PART_PREFIX) else table
 
     def _end(self, node: StreamTable, table: str) -> str:
         """The moment after the tick: the pin, marked where the table itself moves."""
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         moves = part is not None and part.table in self.moved
         return f"{self.pinned.version}+tick" if moves else f"{self.pinned.version}"
 
-    def _shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
+    def shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
+        """What is stored of an input, or of a part of the node's own; None of a source."""
         if table.startswith(PART_PREFIX):
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
@@ -223,18 +291,24 @@ class TickInputs:
     def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
         if table.startswith(PART_PREFIX):
             part = _part(node, table.removeprefix(PART_PREFIX))
-            return shown(self.stored_rows(part).drop(ROWID), part)
+            here = self._stored_here(part)
+            return shown(self.stored_rows(part).drop(ROWID), part) if here is None else shown_table(here, part)
         if table in self.pinned.nodes:
-            return self.node_rows(self.pinned.nodes[table], start)
+            return self._node_before(self.pinned.nodes[table], start)
         return self._source(table, start)
 
     def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
-        is_source = self._shown_part(node, table) is None
-        return self._source(table, self.pinned.version) if is_source else self.rows_after(node, table)
+        part = self.shown_part(node, table)
+        if part is None:
+            return self._source(table, self.pinned.version)
+        here = self._stored_here(part) if part.table in self.pinned.part_names else None
+        if here is not None and part.table in self.moved:
+            here = self.moved[part.table].after_here(here)
+        return self.rows_after(node, table) if here is None else shown_table(here, part)
 
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         """What a table's readers will see once this tick is committed."""
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         if part is None:
             return self.store.read(table, self.pinned.version)
         if part.table not in self.moved:
@@ -244,7 +318,7 @@ class TickInputs:
         return shown(moved.new_rows() if is_new else moved.after(self.stored_rows(part)), part)
 
     def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
-        part = self._shown_part(node, table)
+        part = self.shown_part(node, table)
         if part is None:
             known = self.changes.get((table, start))
             return self.store.changes(table, start, self.pinned.version) if known is None else known
@@ -268,10 +342,19 @@ class TickInputs:
 
     def node_rows(self, node: StreamTable, at: Version) -> DataFrame:
         """What readers of a stream table saw at a snapshot."""
+        part, table = self._stored_at(node, at)
+        return shown(self.store.read(table, at), part)
+
+    def _node_before(self, node: StreamTable, at: Version) -> DataFrame | pa.Table:
+        part, table = self._stored_at(node, at)
+        here = self.store.few_rows(table, at)
+        return self.node_rows(node, at) if here is None else shown_table(here, part)
+
+    def _stored_at(self, node: StreamTable, at: Version) -> tuple[StoredPart, str]:
+        """The part that readers of a stream table saw at a snapshot, and the id of its table."""
         part = self._definition_at(node, at).shown
         tables = self.store.tables(at if self._is_kept(at) else self.pinned.version).values()
-        stored = next(each for each in tables if each.name == part.table)
-        return shown(self.store.read(stored.id, at), part)
+        return part, next(each.id for each in tables if each.name == part.table)
 
     def _is_kept(self, at: Version) -> bool:
         return any(each.version == at for each in self.store.snapshots())
@@ -285,3 +368,9 @@ class TickInputs:
 
 def _part(node: StreamTable, name: str) -> StoredPart:
     return next(each for each in node.parts if each.name == name)
+
+
+def _found(
+    read: Iterable[tuple[tuple[str, Version], pa.Table | None]],
+) -> dict[tuple[str, Version], pa.Table]:
+    return {key: rows for key, rows in read if rows is not None}

@@ -21,6 +21,7 @@ from anabranch.errors import AnabranchError, ConflictError, RefreshError
 from anabranch.graph.frontier import THIS_COMMIT, Frontier, to_json
 from anabranch.immediate import list_of
 from anabranch.inputs import TickInputs
+from anabranch.node_work import NodeWork
 from anabranch.observe.logs import log_tick
 from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import Action, NodeReport, Report
@@ -34,7 +35,7 @@ from anabranch.schedule.state import GraphState
 from anabranch.spark.jobs import count_jobs
 from anabranch.store.protocol import Action as StoreAction
 from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, Version
-from anabranch.work import NodeWork, TickWork
+from anabranch.work import TickWork
 
 PLANNED_AGAIN = 20
 T = TypeVar("T")

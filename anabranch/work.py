@@ -1,8 +1,8 @@
 """A tick's work: every moving node's change, worked out in rounds, as much together as the graph allows.
 
 A part (one stored table of a node) is ready when what it reads in this tick is done. All ready parts of eligible nodes
-are one Spark job; the others run on their own. A job of many that fails is run again one by one, so that only the node
-whose fault it is fails.
+are one Spark job, together with those that can take their changes as plans instead of rows; the others run on their
+own. A job of many that fails is run again one by one, so that only the node whose fault it is fails.
 
 A delta plan that raises is run again in full, because a join term may pair rows that never coexisted; only an error in
 the query itself fails the node.
@@ -14,31 +14,34 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from anabranch.algebra.relation import After, Before, Change, Relation
+from anabranch.algebra.relation import After, Before, Change, Empty, Relation
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
 from anabranch.choose import Choice, check_columns, choose
 from anabranch.compile import Program
-from anabranch.definitions import RefreshMode, StoredPart, StreamTable
-from anabranch.delta.state import Guarded, Part, delta, full_and_diff, guarded_delta, initial
+from anabranch.definitions import RefreshMode, StreamTable
+from anabranch.delta.simplify import simplify
+from anabranch.delta.state import Guarded, Part, delta, full_and_diff, initial
 from anabranch.delta.versions import tables_of
 from anabranch.engine import Engine
-from anabranch.errors import AnabranchError, RefreshError
+from anabranch.errors import AnabranchError
+from anabranch.fuse.ahead import NOTHING, comes_out_the_same, is_moderate
 from anabranch.fuse.eligible import Candidate, exclusions
 from anabranch.inputs import TickInputs
+from anabranch.node_work import Item, NodeWork, actions_of, check_parts, failure_of, plans_of
 from anabranch.observe.report import Action
 from anabranch.reads import run_over
 from anabranch.spark.failure import PySparkException
+from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
-from anabranch.spark.run import GUARD_TRIPPED, Request, Runner
+from anabranch.spark.run import Runner
 from anabranch.spark.waves import run_waves
-from anabranch.store.protocol import STATE, WEIGHT, CreateTable, TableName, Write
-from anabranch.store.protocol import Action as StoreAction
+from anabranch.store.protocol import WEIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,27 +74,6 @@ class TickTables:
         return leaf
 
 
-@dataclass
-class NodeWork:
-    """A node on its way through a tick; `left` are the parts still to be worked out."""
-
-    node: StreamTable
-    program: Program
-    choice: Choice
-    left: list[tuple[Part, StoredPart]]
-    not_fused: str | None = None
-    actions: list[StoreAction] = field(default_factory=list)
-    rows_inserted: int = 0
-    rows_deleted: int = 0
-    seconds: float = 0.0
-    error: AnabranchError | None = None
-    costs: Mapping[str, Any] | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.error is not None or not self.left
-
-
 class TickWork:
     """Works out the nodes of a tick, given in topological order."""
 
@@ -116,9 +98,9 @@ class TickWork:
             with self._timed("read"):
                 self._read_ahead(limit)
             with self._timed("compute"):
-                while ready := list(self._ready()):
+                while unfinished := list(self._unfinished()):
                     self._engine.check_not_given_up()
-                    self._round(runner, ready)
+                    self._round(runner, unfinished)
         self.table_scans = runner.table_scans
         self._learn()
         blocked = self._blocked()
@@ -154,12 +136,12 @@ class TickWork:
         try:
             check_columns(self._inputs, node)
             program = self._engine.program(node, self._inputs.pinned, self._inputs.clock(node))
-            _check_parts(node, program)
+            check_parts(node, program)
             choice = choose(self._engine, self._inputs, node, program)
             if choice.action is Action.DIFFERENTIAL and node.refresh_mode is RefreshMode.AUTO:
                 choice = _cheaper(self._auto.estimate(node))
         except Exception as raised:
-            error = _failure(node, raised)
+            error = failure_of(node, raised)
             nothing = Program(node.query, node.columns, (), frozenset(node.inputs))
             return NodeWork(node, nothing, Choice(Action.FAILED, error.code), [], error=error)
         return NodeWork(node, program, choice, list(zip(program.parts, node.parts, strict=True)))
@@ -199,86 +181,122 @@ class TickWork:
                 blocked.add(node)
         return blocked
 
-    def _ready(self) -> Iterator[tuple[NodeWork, Part, StoredPart]]:
+    def _unfinished(self) -> Iterator[Item]:
+        """Every part still to be worked out, those after which it comes first."""
         blocked = self._blocked()
         for node, work in self._works.items():
-            moving = [self._works[table] for table in work.node.inputs if table in self._works]
-            if work.is_done or node in blocked or not all(each.is_done for each in moving):
-                continue
-            unfinished = {part.table for part, _ in work.left}
-            for part, stored in work.left:
-                if not tables_of(part.relation) & unfinished:
-                    yield work, part, stored
+            if not work.is_done and node not in blocked:
+                yield from (Item(work, part, stored, self._waits_for(work, part)) for part, stored in work.left)
 
-    def _round(self, runner: Runner, ready: list[tuple[NodeWork, Part, StoredPart]]) -> None:
+    def _waits_for(self, work: NodeWork, part: Part) -> frozenset[str]:
+        """The stored tables that have to be worked out before the part, or together with it."""
+        moving = (self._works[table] for table in work.node.inputs if table in self._works)
+        above = {stored.table for each in moving for _, stored in each.left}
+        own = {other.table: stored.table for other, stored in work.left}
+        return frozenset(above | {own[table] for table in tables_of(part.relation) if table in own})
+
+    def _round(self, runner: Runner, unfinished: list[Item]) -> None:
         """All that can be done now: the fused parts by one job, the rest one after the other."""
-        together = [each for each in ready if each[0].not_fused is None]
-        if len({tuple(sorted(work.node.session.items())) for work, _, _ in together}) > 1:
-            together = []
-        alone = [each for each in ready if each not in together]
-        if together and not self._together(runner, together):
-            alone = [*together, *alone]
+        ready = [each for each in unfinished if not each.after]
+        fused = [each for each in unfinished if each.work.not_fused is None]
+        if len({tuple(sorted(each.work.node.session.items())) for each in fused}) > 1:
+            fused = []
+        alone = [each for each in ready if each not in fused]
+        if any(not each.after for each in fused) and not self._together(runner, fused):
+            alone = ready
         for item in alone:
-            self._alone(runner, *item)
+            self._alone(runner, item)
 
-    def _together(self, runner: Runner, items: list[tuple[NodeWork, Part, StoredPart]]) -> bool:
+    def _together(self, runner: Runner, items: list[Item]) -> bool:
         """Work the parts out by one job; False if that failed and each has to be run on its own."""
         started = time.perf_counter()
-        self._engine.under(items[0][0].node.session)
-        requests = []
-        for work, part, stored in items:
-            try:
-                requests.append(self._request(runner, work, part, stored))
-            except Exception as error:
-                log.info("%s is run on its own: %s", work.node.name, error)
-                return False
-        asked = [each for each in requests if each is not None]
+        self._engine.under(items[0].work.node.session)
         try:
-            results = iter(runner.located_together(self._waves(runner, asked)) or ()) if asked else iter(())
-            found = [None if request is None else next(results) for request in requests]
+            requests = self._requests(runner, items)
+            asked = [each for each in requests.values() if each is not None]
+            results = iter(located_together(runner, self._waves(runner, asked)) or ()) if asked else iter(())
+            found = {item: None if request is None else next(results) for item, request in requests.items()}
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
             return False
-        each_seconds = (time.perf_counter() - started) / len(items)
-        for (work, part, stored), moved in zip(items, found, strict=True):
-            work.seconds += each_seconds
-            if isinstance(moved, AnabranchError) and moved.code == GUARD_TRIPPED:
-                self._alone(runner, work, part, stored)
+        each_seconds = (time.perf_counter() - started) / len(found)
+        failed: set[str] = set()
+        for item, moved in found.items():
+            item.work.seconds += each_seconds
+            if item.after & failed or item.work.error is not None:
+                failed.add(item.stored.table)
+            elif isinstance(moved, AnabranchError):
+                failed.add(item.stored.table)
+                if moved.code == GUARD_TRIPPED:
+                    self._alone(runner, item)
+                else:
+                    self._finish(item, moved)
             else:
-                self._finish(work, part, stored, moved)
+                self._finish(item, moved)
         return True
 
-    def _alone(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> None:
+    def _requests(self, runner: Runner, items: list[Item]) -> dict[Item, Request | None]:
+        """What to ask for: of the items that are ready, and of those that can take what these change as plans."""
+        requests: dict[Item, Request | None] = {}
+        ahead: dict[str, Relation] = {}
+        for item in items:
+            if not self._can_follow(item, ahead, {each.stored.table for each in requests}):
+                continue
+            request = self._request(runner, item, ahead)
+            if item.after and request is not None and not is_moderate(request.change, request.guard):
+                continue
+            requests[item] = request
+            change = Empty(item.stored.columns) if request is None else request.change
+            if is_moderate(change) and comes_out_the_same(change):
+                ahead[item.stored.table] = change
+        return requests
+
+    def _can_follow(self, item: Item, ahead: Mapping[str, Relation], asked: set[str]) -> bool:
+        """Whether all that the part waits for is worked out in the same job, and what it reads of it is a plan."""
+        if not item.after <= asked:
+            return False
+        node = item.work.node
+        read = tables_of(item.part.relation)
+        shown = {table: self._inputs.shown_part(node, table) for table in read}
+        waited_for = {table: part for table, part in shown.items() if part is not None and part.table in item.after}
+        return all(
+            part.table in ahead and self._inputs.has_seen_all(node, table) and self._inputs.is_here(part)
+            for table, part in waited_for.items()
+        )
+
+    def _alone(self, runner: Runner, item: Item) -> None:
         """Work one part out by jobs of its own, in full if its delta raises."""
+        work = item.work
         if work.error is not None:
             return
         started = time.perf_counter()
         self._engine.under(work.node.session)
         try:
             try:
-                moved = self._moved(runner, work, part, stored)
+                moved = self._moved(runner, item)
             except PySparkException as error:
                 if work.choice.action is not Action.DIFFERENTIAL:
                     raise
                 log.info("the delta query of %s raised, it is run in full: %s", work.node.name, error)
                 work.choice = Choice(Action.FULL, DELTA_RAISED)
-                moved = self._moved(runner, work, part, stored)
-            self._finish(work, part, stored, moved)
+                moved = self._moved(runner, item)
+            self._finish(item, moved)
         except Exception as error:
-            work.error = _failure(work.node, error)
+            work.error = failure_of(work.node, error)
         work.seconds += time.perf_counter() - started
 
-    def _moved(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Moved | None:
+    def _moved(self, runner: Runner, item: Item) -> Moved | None:
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
+        work, part, stored = item.work, item.part, item.stored
         if self._inputs.is_new(work.node):
             plan = self._bound(runner, work, initial(part))
             return runner.filled(plan, stored.columns, limit, self._engine.store)
-        request = self._request(runner, work, part, stored)
+        request = self._request(runner, item)
         if request is None:
             return None
         if work.choice.action is Action.DIFFERENTIAL:
             (request,) = self._waves(runner, [request])
-            results = runner.located_together([request])
+            results = located_together(runner, [request])
             if results is not None and isinstance(results[0], Moved):
                 return results[0]
             if results is not None and isinstance(results[0], AnabranchError) and results[0].code != GUARD_TRIPPED:
@@ -292,35 +310,39 @@ class TickWork:
     def _waves(self, runner: Runner, requests: Sequence[Request]) -> list[Request]:
         return run_waves(runner, requests, TickTables(runner, self._inputs))
 
-    def _request(self, runner: Runner, work: NodeWork, part: Part, stored: StoredPart) -> Request | None:
-        plans = _plans(part, work.choice, self._inputs.changed_tables(work.node, work.program))
+    def _request(self, runner: Runner, item: Item, ahead: Mapping[str, Relation] = NOTHING) -> Request | None:
+        work, stored = item.work, item.stored
+        plans = plans_of(item.part, work.choice, self._inputs.changed_tables(work.node, work.program, ahead))
         if plans is None:
             return None
-        rows, count = self._inputs.stored_rows(stored), self._inputs.stored_row_count(stored)
+        rows = self._inputs.stored(stored)
         if isinstance(plans, Guarded):
-            change, guard = self._bound(runner, work, plans.change), self._bound(runner, work, plans.guard)
-            return Request(change, rows, stored.table, guard, count)
-        return Request(self._bound(runner, work, plans), rows, stored.table, stored_rows=count)
+            change = self._bound(runner, work, plans.change, ahead)
+            return Request(change, rows, stored.table, self._bound(runner, work, plans.guard, ahead))
+        return Request(self._bound(runner, work, plans, ahead), rows, stored.table)
 
-    def _bound(self, runner: Runner, work: NodeWork, plan: Relation) -> Relation:
+    def _bound(
+        self, runner: Runner, work: NodeWork, plan: Relation, ahead: Mapping[str, Relation] = NOTHING
+    ) -> Relation:
         """The plan with every leaf bound to the rows it stands for in this tick."""
         rows_after = partial(self._inputs.rows_after, work.node)
         clock = self._inputs.clock(work.node)
         text = partial(run_over, self._engine, self._inputs.pinned, work.node, rows_after, clock)
-        named, frames = self._inputs.name_leaves(plan, work.node, text)
+        named, frames = self._inputs.name_leaves(plan, work.node, text, ahead)
         for leaf, rows in frames.items():
             if not runner.is_bound(leaf):
                 _bind(runner, leaf, rows())
-        return named
+        return simplify(named) if ahead else named
 
-    def _finish(self, work: NodeWork, part: Part, stored: StoredPart, moved: Moved | AnabranchError | None) -> None:
-        work.left.remove((part, stored))
+    def _finish(self, item: Item, moved: Moved | AnabranchError | None) -> None:
+        work, stored = item.work, item.stored
+        work.left.remove((item.part, stored))
         if isinstance(moved, AnabranchError):
             work.error = moved
         elif moved is not None:
             is_new = self._inputs.is_new(work.node)
             self._inputs.moved[stored.table] = moved
-            work.actions.extend(_actions(stored, moved, self._inputs, is_new))
+            work.actions.extend(actions_of(stored, moved, self._inputs, is_new))
             if stored is work.node.shown:
                 work.rows_inserted, work.rows_deleted = moved.shown_counts(stored)
 
@@ -335,49 +357,3 @@ def _bind(runner: Runner, leaf: Relation, rows: DataFrame | pa.Table) -> None:
         runner.bind_table(leaf, rows.select([*leaf.names, *weight]))
     else:
         runner.bind(leaf, rows)
-
-
-def _plans(part: Part, choice: Choice, changed: frozenset[str]) -> Relation | Guarded | None:
-    if choice.action is not Action.DIFFERENTIAL:
-        return full_and_diff(part)
-    return guarded_delta(part, changed) or delta(part, changed)
-
-
-def _actions(stored: StoredPart, moved: Moved, inputs: TickInputs, is_new: bool) -> list[StoreAction]:
-    if not is_new:
-        table = inputs.pinned.part(stored.table).id
-        return [Write(table, moved.deleted, moved.inserts, inputs.pinned.version)]
-    name = TableName(STATE, stored.table)
-    return [CreateTable(name, stored.columns), Write(name, None, moved.inserts)]
-
-
-def _check_parts(node: StreamTable, program: Program) -> None:
-    """A newer release may lay a query out otherwise; then what is stored does not fit and has to be rebuilt."""
-    laid_out = [(part.name, part.columns) for part in program.parts]
-    if laid_out != [(part.name, part.columns) for part in node.parts]:
-        raise RefreshError(
-            "LAYOUT_CHANGED",
-            f'stream table "{node.name}" was stored in another layout',
-            "this release of Anabranch, or a changed source, lays the query out differently",
-            f"rebuild it: lake.alter_stream_table({node.name!r}, query=<its query>)",
-        )
-
-
-def _failure(node: StreamTable, error: Exception) -> AnabranchError:
-    """What went wrong with one node, in our words; whatever it is, it is this node's failure and no other's."""
-    if isinstance(error, AnabranchError):
-        return error
-    if not isinstance(error, PySparkException):
-        log.error("the refresh of %s failed in an unexpected way", node.name, exc_info=error)
-        return RefreshError(
-            "INTERNAL_ERROR",
-            f'the refresh of stream table "{node.name}" failed: {type(error).__name__}: {error}',
-            "this is a fault of Anabranch; the table stays as it was",
-            "please report it with the query and the log",
-        )
-    return RefreshError(
-        error.getCondition() or "QUERY_FAILED",
-        f'the query of stream table "{node.name}" failed: {str(error).splitlines()[0]}',
-        "the table stays as it was",
-        "correct the rows or the query; the next refresh tries again",
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from anabranch.algebra.relation import Change, Column
 from anabranch.engine import Engine
 from anabranch.errors import ConflictError, QueryError, StateError
 from anabranch.immediate import commit, writing
+from anabranch.python_rows import arrow_rows
 from anabranch.reads import spark_errors
 from anabranch.spark.moved import signed, zset_sum
 from anabranch.spark.quote import quoted
@@ -89,8 +90,11 @@ def append(engine: Engine, name: str, rows: Any) -> Version:
     def work(current: Transaction) -> None:
         source = source_of(engine, current, name)
         with spark_errors():
-            current.write(source.id, inserts=rows_for(engine, source, rows))
+            here = None if _is_table(rows) else arrow_rows(_fitting_rows(source.columns, rows), source.columns)
+            current.write(source.id, inserts=rows_for(engine, source, rows) if here is None else here)
 
+    if not _is_table(rows) and not isinstance(rows, Sequence):
+        rows = list(rows)  # an attempt may be repeated, an iterator not
     return write(engine, work)
 
 
@@ -150,11 +154,18 @@ def _frame(engine: Engine, columns: tuple[Column, ...], rows: Any) -> DataFrame:
         return engine.session.createDataFrame(pa.table(rows))
     if hasattr(rows, "iloc"):
         return engine.session.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
-    fitting = [
+    return engine.session.createDataFrame(_fitting_rows(columns, rows), struct_of(columns))
+
+
+def _is_table(rows: Any) -> bool:
+    return hasattr(rows, "sparkSession") or isinstance(rows, pa.Table | pa.RecordBatch) or hasattr(rows, "iloc")
+
+
+def _fitting_rows(columns: tuple[Column, ...], rows: Any) -> list[tuple[Any, ...]]:
+    return [
         tuple(_fitting(value, column) for value, column in zip(_ordered(row, columns), columns, strict=True))
         for row in rows
     ]
-    return engine.session.createDataFrame(fitting, struct_of(columns))
 
 
 def _fitting(value: Any, column: Column) -> Any:

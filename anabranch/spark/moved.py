@@ -68,6 +68,16 @@ class Moved:
             kept = stored.join(F.broadcast(gone), ROWID, "left_anti")
         return _select(kept, columns).unionAll(_select(self.new_rows(), columns))
 
+    def after_here(self, stored: pa.Table) -> pa.Table | None:
+        """The same if all of it is at hand."""
+        if self.table is None:
+            return None
+        columns = [each for each in stored.column_names if each != ROWID]
+        kept = stored.filter(pc.invert(pc.is_in(stored.column(ROWID), self.deleted.cast(pa.int64()))))
+        new = (each for each in self.inserts if isinstance(each, pa.Table))
+        schema = stored.select(columns).schema
+        return pa.concat_tables([kept.select(columns), *(each.select(columns).cast(schema) for each in new)])
+
     def new_rows(self) -> DataFrame:
         """The inserted rows, each as often as it is inserted."""
         copies = F.explode(F.expr(f"sequence(1L, {quoted(WEIGHT)})"))
@@ -93,9 +103,9 @@ def shown(rows: DataFrame, part: Face) -> DataFrame:
 
 
 def shown_table(rows: pa.Table, part: Face) -> pa.Table:
-    """The same of a change that is at hand."""
+    """The same of rows that are at hand."""
     visible = rows.filter(rows.column(part.flag)) if part.flag else rows
-    return visible.select([*part.visible, WEIGHT])
+    return visible.select([*part.visible, *(each for each in (WEIGHT,) if each in rows.column_names)])
 
 
 def signed(rows: DataFrame, weight: int) -> DataFrame:

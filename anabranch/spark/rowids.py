@@ -34,14 +34,14 @@ from anabranch.spark.types import type_sql
 ROWIDS = "__ab_rowids"
 
 
-def rowids_by_scan(change: str, stored: str, columns: Sequence[Column], few: bool) -> str:
+def rowids_by_scan(change: str, stored: str, columns: Sequence[Column], broadcast: bool = True) -> str:
     """Read the change from one view and the table from another: the rowids of the rows that go.
 
     Rows match first as Spark's `<=>` compares, which is cheap enough for every row of the table; identity decides among
     the few that matched. It does so in the order of a window, or Spark would make one comparison of the two.
     """
     weight, rowid = quoted(WEIGHT), quoted(ROWID)
-    hint = "/*+ BROADCAST(g) */ " if few else ""
+    hint = "/*+ BROADCAST(g) */ " if broadcast else ""
     partition = ", ".join(identity(f"g.{quoted(each.name)}", each.type) for each in columns)
     same = " AND ".join(_compared(each, exact=True) for each in columns if needs_identity(each.type)) or "TRUE"
     numbered = f"row_number() OVER (PARTITION BY {partition} ORDER BY {same} DESC, s.{rowid})"

@@ -42,6 +42,13 @@ FOR_SMALL_CHANGES = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Moved below where rows are gathered, a semi-join would have to shuffle them.
+    "spark.sql.optimizer.excludedRules": (
+        "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,"
+        "org.apache.spark.sql.catalyst.optimizer.PushLeftSemiLeftAntiThroughJoin"
+    ),
+    # The estimated size of joins multiplies; rows at hand stay where they are whatever it says.
+    "spark.sql.maxSinglePartitionBytes": str(2**62),
 }
 FOR_FEW_ROWS = {
     **FOR_SMALL_CHANGES,

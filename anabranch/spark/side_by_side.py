@@ -12,20 +12,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 THREADS = 4
+LARGEST_GROUP = 120
+"""So many operators are planned as one query: more take longer than in proportion, and every task carries them all."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def grouped(items: Iterable[T], size: Callable[[T], int], largest: int) -> list[list[T]]:
+def grouped(items: Iterable[T], sizes: Iterable[int], largest: int = LARGEST_GROUP) -> list[list[T]]:
     """The items in order, in groups of this size at most; a larger item is a group of its own."""
     groups: list[list[T]] = []
     room = 0
-    for each in items:
-        if not groups or size(each) > room:
+    for each, size in zip(items, sizes, strict=True):
+        if not groups or size > room:
             groups.append([])
             room = largest
         groups[-1].append(each)
-        room -= size(each)
+        room -= size
     return groups
 
 

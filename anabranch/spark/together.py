@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.relation import Column
 from anabranch.spark.quote import quoted
+from anabranch.spark.session import FOR_FEW_ROWS, FOR_SMALL_CHANGES, tuned
+from anabranch.spark.side_by_side import grouped, side_by_side
 from anabranch.spark.types import columns_of, type_sql
 
 if TYPE_CHECKING:
@@ -30,10 +33,15 @@ _number = count()
 
 @dataclass(frozen=True)
 class Text:
-    """A query in Spark SQL and the columns of its result."""
+    """A query in Spark SQL and the columns of its result.
+
+    `size`: about how many operators it has; `few`: all it reads are a few rows at hand.
+    """
 
     sql: str
     columns: tuple[Column, ...]
+    size: int = 1
+    few: bool = False
 
 
 def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
@@ -51,6 +59,22 @@ def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
+
+
+def collect_many(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:
+    """The rows of every query, in order, by moderate groups that run side by side."""
+    tables: dict[int, pa.Table] = {}
+    for few, settings in ((True, FOR_FEW_ROWS), (False, FOR_SMALL_CHANGES)):
+        places = [place for place, each in enumerate(texts) if each.few is few]
+        if places:
+            groups = grouped(places, [texts[place].size for place in places])
+            queries = [[texts[place] for place in group] for group in groups]
+            with tuned(spark, settings):
+                for group, found in zip(
+                    groups, side_by_side(spark, partial(collect_texts, spark), queries), strict=True
+                ):
+                    tables.update(zip(group, found, strict=True))
+    return [tables[place] for place in range(len(texts))]
 
 
 def collect_texts(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from anabranch.algebra.relation import Relation
 from anabranch.fuse.waves import Cutter, Step, Tables
-from anabranch.spark.run import Request, Runner
+from anabranch.spark.many_changes import Request
+from anabranch.spark.run import Runner
 
 
 def run_waves(runner: Runner, requests: Sequence[Request], tables: Tables) -> list[Request]:

@@ -81,9 +81,15 @@ def _no_sample(sampled: bool) -> None:
 
 
 def _table(context: Context, item: Table) -> Rows:
+    rows = _whole_table(context, item)
     _no_sample(item.sampled)
     if item.versioned:
         raise refused("TIME_TRAVEL")
+    return rows
+
+
+def _whole_table(context: Context, item: Table) -> Rows:
+    """The table's rows; what is read is noted, also where the query is then refused and run as it is."""
     qualifier = item.parts if item.alias is None else (item.alias,)
     cte = context.ctes.get(item.parts[0].lower()) if len(item.parts) == 1 else None
     if cte is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from anabranch.errors import QueryError
 from anabranch.sql.from_syntax import Table
 from anabranch.sql.tokens import Source
 
@@ -34,12 +35,22 @@ class Fragment:
     def with_views(self, view_of: ViewOf) -> str:
         """The text with table names replaced. A table without an alias keeps its name as one."""
         replaced: dict[int, tuple[int, str]] = {place: (place + 1, "NULL") for place in self.defaults}
+        late_aliases: dict[int, str] = {}
         for table in self.tables:
             view = view_of(table.parts)
+            if view is not None and table.versioned:
+                raise QueryError(
+                    "TIME_TRAVEL",
+                    f"VERSION or TIMESTAMP AS OF is not understood for table {'.'.join(table.parts)!r}",
+                    "a query reads all its tables at one snapshot",
+                    "read an older one with lake.table(name, snapshot=n) or lake.snapshot(n).sql(...)",
+                )
             if view is not None and table.whole:
                 replaced[table.start - 1] = (table.name_end, f"SELECT * FROM {view} AS {quoted(table.parts[-1])}")
             elif view is not None:
                 alias = "" if table.alias is not None else f" AS {quoted(table.parts[-1])}"
+                if table.sampled:  # an alias comes after TABLESAMPLE (...)
+                    late_aliases[table.end], alias = alias, ""
                 replaced[table.start] = (table.name_end, view + alias)
         pieces: list[str] = []
         index = self.start
@@ -49,6 +60,7 @@ class Fragment:
             following, text = replaced.get(index, (index + 1, self.source.slice(index, index + 1)))
             pieces.append(text)
             index = following
+            pieces.append(late_aliases.get(index, ""))
         return "".join(pieces)
 
 

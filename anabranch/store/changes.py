@@ -9,6 +9,7 @@ DuckLake's own change feed is not used: after merges and rewrites it can miss de
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,18 +37,42 @@ class Plan:
     inlined: list[tuple[int, pa.Table]]
 
 
+class _States:
+    """States of tables that were read since the newest snapshot known; each is true of its snapshot by itself."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._head = -1
+        self._known: dict[tuple[int, int], FileState] = {}
+
+    def get(self, catalog: Catalog, table: Table, at: int) -> FileState:
+        with self._lock:
+            if catalog.log.last != self._head:
+                self._head = catalog.log.last
+                self._known = {}
+            known = self._known
+        if (table.number, at) not in known:
+            known[(table.number, at)] = catalog.file_state(table, at)
+        return known[(table.number, at)]
+
+    def forget(self) -> None:
+        with self._lock:
+            self._known = {}
+
+
 class Planner:
     """Makes plans, each from one consistent state of the catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._positions = PositionReader()
+        self._states = _States()
 
     def rows(self, table: Table, at: int) -> Plan:
         """The plan of the table's rows at a snapshot."""
 
         def plan() -> Plan:
-            state = self._catalog.file_state(table, at)
+            state = self._state(table, at)
             return Plan(scan_of_rows(self._positions.live_files(state)), self._inlined(table, [(1, state)]))
 
         return self._consistently(plan)
@@ -56,7 +81,7 @@ class Planner:
         """Scans of the rows of both snapshots, each file read once; None where the catalog itself holds rows."""
 
         def plan() -> list[FileScan] | None:
-            before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+            before, after = self._state(table, since), self._state(table, upto)
             if before.inlined_rows or after.inlined_rows:
                 return None
             return scan_of_both(self._positions.live_files(before), self._positions.live_files(after))
@@ -97,7 +122,7 @@ class Planner:
         """Whether the catalog itself shows that no row differs, without looking into files."""
 
         def same() -> bool:
-            before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+            before, after = self._state(table, since), self._state(table, upto)
             return not self._scans(before, after) and not before.inlined_rows and not after.inlined_rows
 
         return self._consistently(same)
@@ -106,7 +131,7 @@ class Planner:
         """The number of rows."""
 
         def count() -> int:
-            state = self._catalog.file_state(table, at)
+            state = self._state(table, at)
             files = self._positions.live_files(state).values()
             return sum(state.inlined_rows.values()) + sum(self._positions.rows_of(each) for each in files)
 
@@ -120,7 +145,7 @@ class Planner:
 
     def _both(self, table: Table, since: int, upto: int, hidden: frozenset[int]) -> Plan:
         """All rows of both sides: every one of them differs in the columns that only one side has."""
-        before, after = self._catalog.file_state(table, since), self._catalog.file_state(table, upto)
+        before, after = self._state(table, since), self._state(table, upto)
         gone = scan_of_rows(self._positions.live_files(before), -1, hidden)
         come = scan_of_rows(self._positions.live_files(after))
         return Plan(gone + come, self._inlined(table, [(-1, before), (1, after)]))
@@ -138,8 +163,7 @@ class Planner:
                 windows.append((start, entry.number - 1))
                 start = entry.number
         windows.append((start, upto))
-        state = self._catalog.file_state
-        return [(state(table, start), state(table, end)) for start, end in windows if start != end]
+        return [(self._state(table, start), self._state(table, end)) for start, end in windows if start != end]
 
     def _inlined(self, table: Table, states: list[tuple[int, FileState]]) -> list[tuple[int, pa.Table]]:
         found = []
@@ -151,6 +175,10 @@ class Planner:
                 found.append((weight, rows))
         return found
 
+    def _state(self, table: Table, at: int) -> FileState:
+        """What the catalog says of the table at a snapshot: asked once as long as nothing is committed."""
+        return self._states.get(self._catalog, table, at)
+
     def _consistently(self, work: Callable[[], _Result]) -> _Result:
         connection = self._catalog.connection
         for _ in range(_ATTEMPTS):
@@ -158,11 +186,13 @@ class Planner:
                 with connection.consistent():
                     return work()
             except (InlinedRowsMovedError, FileNotFoundError) as moved:
+                self._states.forget()
                 last: Exception = moved
             except duckdb.Error as error:
                 if not is_stale(error):
                     raise
                 last = error
+                self._states.forget()
                 connection.renew()
         raise StorageError(
             "CATALOG_BUSY",

@@ -19,6 +19,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
+from anabranch.store.few import few_changes, few_rows
 from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
@@ -132,6 +133,19 @@ class DuckLakeStore:
         found = self._table(table, kept)
         check_readable(found)
         return self._frame(found, self._planner.rows(found, kept.number), rowid=rowid)
+
+    def few_rows(self, table: str, at: Version, rowid: bool = False) -> pa.Table | None:
+        """The same, read here without Spark; None where that would be more than a few rows."""
+        kept = self._kept(table, at)
+        found = self._table(table, kept)
+        rows = few_rows(self._catalog, found, self._planner.rows(found, kept.number))
+        return rows if rows is None or rowid else rows.drop_columns([ROWID])
+
+    def few_changes(self, table: str, since: Version, upto: Version) -> pa.Table | None:
+        """`changes`, read here without Spark; None where that would take reading more than a few rows."""
+        start, end = self._kept(table, since), self._kept(table, upto)
+        found = self._table(table, end)
+        return few_changes(self._catalog, found, self._planner.change(found, start.number, end.number))
 
     def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""

@@ -18,6 +18,8 @@ from anabranch.store.protocol import ROWID, WEIGHT
 from anabranch.store.scan import FileScan
 
 _LARGEST = 1 << 62
+_REMEMBERED_ROWS = 50_000
+"""Files with no more rows are kept in memory: most are read at every tick."""
 
 
 def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
@@ -37,8 +39,14 @@ def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def cells_to_read(table: Table, plan: Plan) -> int:
+    """How many values have to be decoded, those included that are only passed over."""
+    rows = sum(each.file.rows for each in plan.scans) + sum(int(rows.num_rows) for _, rows in plan.inlined)
+    return rows * (len(table.fields) + 1)
+
+
 def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
-    data = _load(scan.file.path)
+    data = _load(scan.file.path) if scan.file.rows <= _REMEMBERED_ROWS else _read(scan.file.path)
     layout = layout_of(catalog, table, scan.file, scan.hidden)
     mask = pa.array(_mask(data, scan))
     there = data.filter(mask)
@@ -87,6 +95,11 @@ def _weighed(rows: pa.Table, weight: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weight, dtype=np.int64)))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _load(path: str) -> pa.Table:
-    return pq.ParquetFile(path).read()
+    return _read(path)
+
+
+def _read(path: str) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        return file.read()

@@ -211,6 +211,14 @@ class Store(Protocol):
     def read(self, table: str, at: Version, rowid: bool = False) -> DataFrame:
         """The table's rows; with `rowid`, the column ROWID as well, which deletes name."""
 
+    def few_rows(self, table: str, at: Version, rowid: bool = False) -> pa.Table | None:
+        """The same, read here without Spark; None where that would be more than a few rows."""
+        ...
+
+    def few_changes(self, table: str, since: Version, upto: Version) -> pa.Table | None:
+        """`changes`, read here without Spark; None where that would take reading more than a few rows."""
+        ...
+
     def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
 

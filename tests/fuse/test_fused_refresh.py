@@ -92,13 +92,16 @@ def test_fuse_shares_source_delta(shop: Lake, monkeypatch: pytest.MonkeyPatch) -
     )
     shop.append("sales", [(100, "r0", 1, 1)])
     store, reads = shop._engine.store, []
-    original = type(store).changes
 
-    def changes(self: Any, table: str, *versions: Any) -> Any:
-        reads.append(table)
-        return original(self, table, *versions)
+    def counted(original: Any) -> Any:
+        def changes(self: Any, table: str, *versions: Any) -> Any:
+            reads.append(table)
+            return original(self, table, *versions)
 
-    monkeypatch.setattr(type(store), "changes", changes)
+        return changes
+
+    for way in ("changes", "few_changes"):
+        monkeypatch.setattr(type(store), way, counted(getattr(type(store), way)))
     report = shop.refresh()
     assert all(each.fused for each in report.nodes.values())
     assert len(reads) == 1

@@ -12,6 +12,7 @@ import pytest
 
 import anabranch
 from anabranch import AnabranchError, Lake
+from anabranch.errors import QueryError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,3 +201,21 @@ def test_a_table_name_in_backquotes_and_in_any_case(shop: Lake) -> None:
     assert shop.sql("SELECT `select` FROM `ODD name`").collect()[0][0] == 1
     shop.create_stream_table("from", "SELECT `select` + 1 AS `group` FROM `odd name`", refresh_mode="DIFFERENTIAL")
     assert shop.sql("SELECT `group` FROM `from`").collect()[0][0] == 2
+
+
+def test_a_sample_of_a_table_is_read_anew_each_time(lake: Lake) -> None:
+    lake.sql("CREATE TABLE big (k BIGINT)")
+    lake.append("big", [(number,) for number in range(9)])
+    assert lake.sql("SELECT big.k FROM big TABLESAMPLE (100 PERCENT) WHERE big.k > 3").count() == 5
+    lake.create_stream_table("some", "SELECT k FROM big TABLESAMPLE (4 ROWS)")
+    assert lake.table("some").count() == 4
+    lake.append("big", [(9,)])
+    assert lake.refresh()["some"].reason == "NOT_DIFFERENTIABLE: TABLESAMPLE"
+
+
+def test_time_travel_inside_a_query_says_what_to_do(lake: Lake) -> None:
+    lake.sql("CREATE TABLE old (k BIGINT)")
+    with pytest.raises(QueryError, match="VERSION or TIMESTAMP AS OF") as refused:
+        lake.sql("SELECT k FROM old VERSION AS OF 1")
+    assert refused.value.code == "TIME_TRAVEL"
+    assert "lake.table(name, snapshot=n)" in refused.value.hint

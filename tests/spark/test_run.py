@@ -109,13 +109,14 @@ def texts(runner: Runner, relation: Relation) -> list[str]:
     return sorted(row[0] for row in frame.selectExpr(f"to_json(struct({', '.join(shown)}))").collect())
 
 
-def test_every_type_stays_as_it_is_when_materialised(runner: Runner) -> None:
+def test_every_type_stays_as_it_is_when_collected_and_bound(runner: Runner) -> None:
     values = all_values()
     before = texts(runner, values)
     types = [field.dataType.simpleString() for field in runner.frame(values).schema.fields]
-    table = runner.materialise(values)
+    table = runner.collect(values)
     assert table is not None
     assert table.num_rows == len(values.rows)
+    runner.bind_table(values, table)
     assert texts(runner, values) == before
     assert [field.dataType.simpleString() for field in runner.frame(values).schema.fields] == types
 
@@ -129,10 +130,11 @@ def test_every_type_is_located(runner: Runner) -> None:
     height = table.num_rows
     rowids = pa.array(range(100, 100 + height), pa.int64())
     stored = runner.spark.createDataFrame(table.append_column(ROWID, rowids), _schema(runner, values))
-    moved = runner.located(Negate(values), stored)
-    assert sorted(moved.deleted.to_pylist()) == rowids.to_pylist()
-    assert moved.inserts == ()
-    assert moved.is_empty is False
+    for rows in (stored, table.append_column(ROWID, rowids)):
+        moved = runner.located(Negate(values), rows)
+        assert sorted(moved.deleted.to_pylist()) == rowids.to_pylist()
+        assert moved.inserts == ()
+        assert moved.is_empty is False
 
 
 def _schema(runner: Runner, values: Values) -> Any:
@@ -144,7 +146,7 @@ def test_large_results_stay_with_the_executors(berlin: Runner) -> None:
     values = all_values()
     before = texts(berlin, values)
     assert berlin.collect(values) is None
-    assert berlin.materialise(values) is None
+    berlin.materialise_as([(values, None)], values, weighted=False)
     assert berlin.is_bound(values)
     assert texts(berlin, values) == before
 

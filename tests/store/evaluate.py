@@ -7,6 +7,7 @@ from typing import Any
 
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
+from anabranch.store.few import few_changes
 from anabranch.store.local import perform_locally
 from anabranch.store.protocol import ROWID, WEIGHT
 
@@ -19,6 +20,17 @@ def evaluate(catalog: Catalog, table: Table, plan: Plan) -> list[tuple[int, int,
     values = zip(*(rows.column(field.name).to_pylist() for field in table.fields), strict=True)
     weights, numbers = rows.column(WEIGHT).to_pylist(), rows.column(ROWID).to_pylist()
     return [(weight, number, canonical(row)) for weight, number, row in zip(weights, numbers, values, strict=True)]
+
+
+def read_here(catalog: Catalog, table: Table, plan: Plan) -> dict[tuple[Any, ...], int] | None:
+    """The change as the driver reads it: every row once; None where it leaves that to Spark."""
+    rows = few_changes(catalog, table, plan)
+    if rows is None:
+        return None
+    values = list(zip(*(rows.column(field.name).to_pylist() for field in table.fields), strict=True))
+    found = dict(zip(map(canonical, values), rows.column(WEIGHT).to_pylist(), strict=True))
+    assert len(found) == rows.num_rows
+    return found
 
 
 def weighed(rows: list[tuple[int, int, tuple[Any, ...]]]) -> dict[tuple[Any, ...], int]:

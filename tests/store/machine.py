@@ -46,7 +46,7 @@ from anabranch.store.protocol import (
 )
 from anabranch.store.versions import Versions
 
-from .evaluate import evaluate, weighed
+from .evaluate import evaluate, read_here, weighed
 from .tools import canonical, outsider
 
 TYPES = {"bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE"}
@@ -306,6 +306,7 @@ class LakeMachine:
         after, before = self.model[upto].shown(columns), self.model[since].shown(columns)
         expected = {key: after[key] - before[key] for key in after.keys() | before.keys() if after[key] != before[key]}
         assert found == expected, f"change from {since} to {upto}"
+        assert read_here(self.catalog, table, self.planner.change(table, since, upto)) in (None, expected)
         assert self.planner.change_size(table, since, upto) >= sum(abs(weight) for weight in expected.values())
 
     def _check_still_there(self, named: TableAt, expected: ModelState | None, spared: frozenset[Version]) -> None:

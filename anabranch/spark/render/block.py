@@ -2,6 +2,9 @@
 because Spark's analysis and planning of every nested SELECT costs time.
 
     SELECT cells, weight FROM source laterals WHERE conditions
+
+Rows at hand are in one partition, and operators over them need no shuffle as long as Spark knows that. It forgets it at
+a union and where an inner or full join is joined again; there the rows are gathered anew, which moves none.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from anabranch.algebra.relation import WEIGHT
 from anabranch.spark.quote import quoted
 
 NOTHING = "`__ab_nothing`"
+GATHER = "COALESCE(1)"
 _SHORT = 60
 _ALIAS = re.compile(r"__\d+")
 
@@ -62,7 +66,10 @@ ONE = Weight()
 
 @dataclass(frozen=True)
 class Block:
-    """One SELECT of rows from sources; `recursions` are those of which it reads the round before."""
+    """One SELECT of rows from sources; `recursions` are those of which it reads the round before.
+
+    `local`: all rows are at hand, in one partition; `scattered`: Spark does not know that any more.
+    """
 
     cells: Mapping[str, Cell]
     source: str
@@ -72,6 +79,8 @@ class Block:
     broadcast: tuple[str, ...] = ()
     alias: str | None = None
     recursions: frozenset[str] = frozenset()
+    local: bool = False
+    scattered: bool = False
 
     @property
     def weighted(self) -> bool:
@@ -80,6 +89,11 @@ class Block:
     @property
     def text(self) -> str:
         return self.select()
+
+    @property
+    def gathered(self) -> str:
+        """The text, its rows known to be in one partition if they are at hand."""
+        return self.select(gather=self.local and self.scattered)
 
     @property
     def is_bare(self) -> bool:
@@ -102,16 +116,18 @@ class Block:
         constant = expression.deterministic and not expression.columns and len(text) <= _SHORT
         return Cell(text, repeatable=constant)
 
-    def select(self, weighted: bool | None = None) -> str:
+    def select(self, weighted: bool | None = None, gather: bool = False) -> str:
         """The whole SELECT; with `weighted`, a bag's rows get the weight 1."""
         outputs = [named(cell.text, name) for name, cell in self.cells.items()]
         if self.weighted if weighted is None else weighted:
             outputs.append(named((self.weight or ONE).text, WEIGHT))
-        return f"{self.head(outputs)} {self.body}"
+        return f"{self.head(outputs, gather=gather)} {self.body}"
 
-    def head(self, outputs: Iterable[str], quantifier: str = "") -> str:
+    def head(self, outputs: Iterable[str], quantifier: str = "", gather: bool = False) -> str:
         """`SELECT` of any outputs, with this block's hints."""
-        hint = f" /*+ BROADCAST({', '.join(self.broadcast)}) */" if self.broadcast else ""
+        hints = [GATHER] if gather else []
+        hints += [f"BROADCAST({', '.join(self.broadcast)})"] if self.broadcast else []
+        hint = f" /*+ {', '.join(hints)} */" if hints else ""
         return f"SELECT{hint}{quantifier} {', '.join(outputs) or f'NULL AS {NOTHING}'}"
 
     @property
@@ -141,8 +157,16 @@ class Union:
         return frozenset().union(*(branch.recursions for branch in self.branches))
 
     @property
+    def local(self) -> bool:
+        return all(branch.local for branch in self.branches)
+
+    @property
     def text(self) -> str:
         return " UNION ALL ".join(branch.select(self.weighted) for branch in self.branches)
+
+    @property
+    def gathered(self) -> str:
+        return f"SELECT /*+ {GATHER} */ * FROM ({self.text})" if self.local else self.text
 
 
 @dataclass(frozen=True)
@@ -152,6 +176,11 @@ class Query:
     text: str
     weighted: bool = False
     recursions: frozenset[str] = frozenset()
+    local: bool = False
+
+    @property
+    def gathered(self) -> str:
+        return self.text
 
 
 Shape = Block | Union | Query

@@ -43,6 +43,8 @@ def render_join(relation: Join, scope: Scope) -> Shape:
         where=where,
         broadcast=left.broadcast + right.broadcast + _small_side(relation, right, scope),
         recursions=left.recursions | right.recursions,
+        local=left.local and right.local,
+        scattered=relation.kind in (JoinKind.INNER, JoinKind.FULL),
     )
 
 
@@ -71,7 +73,8 @@ def _right_side(relation: Join, scope: Scope, read: Counter[str]) -> Block:
 
 
 def _joinable(block: Block, child: Relation, scope: Scope, plain: bool) -> Block:
-    return block if plain and not block.laterals else scope.close(block, child.names)
+    is_gathered = not (block.local and block.scattered) or block.recursions
+    return block if plain and not block.laterals and is_gathered else scope.close(block, child.names)
 
 
 def _demand(child: Relation, read: Counter[str], passed_on: bool) -> Counter[str]:

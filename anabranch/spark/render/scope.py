@@ -100,7 +100,7 @@ class Scope:
         """The same rows with every column bare."""
         if shape.recursions:  # an entry of WITH cannot read a recursion that stands beside it
             return self._read(f"({shape.text})", names, shape.weighted, shape.recursions)
-        return self._read(self.enter(shape.text), names, shape.weighted)
+        return self._read(self.enter(shape.gathered), names, shape.weighted, local=shape.local)
 
     def bare(self, relation: Relation) -> Block:
         """The sub-plan with every column bare."""
@@ -137,7 +137,7 @@ class Scope:
     def _open(self, relation: Relation) -> Block:
         if self.is_bound(relation):
             bound = _bound(relation, self._names[relation])
-            return self._read(quoted(bound.view), relation.names, bound.weighted)
+            return self._read(quoted(bound.view), relation.names, bound.weighted, local=bound.local)
         if isinstance(relation, Recursion):
             return self._read_recursion(relation)
         shape = self.shapes[relation]
@@ -146,8 +146,8 @@ class Scope:
         if shape.recursions:
             return self.close(shape, relation.names)
         if relation not in self._entry_of:
-            self._entry_of[relation] = self.enter(shape.text)
-        return self._read(self._entry_of[relation], relation.names, shape.weighted)
+            self._entry_of[relation] = self.enter(shape.gathered)
+        return self._read(self._entry_of[relation], relation.names, shape.weighted, local=shape.local)
 
     def _summed_up(self, block: Block, relation: Relation) -> Block:
         if not block.weighted:
@@ -161,7 +161,7 @@ class Scope:
         if block.weight is None:
             return block
         copies = f"LATERAL VIEW explode(sequence(1L, {block.weight.text})) {self.alias()} AS `__ab_copy`"
-        return Block(block.cells, block.source, laterals=(copies,), recursions=block.recursions)
+        return replace(block, weight=None, laterals=(copies,), alias=None)
 
     def _read_recursion(self, relation: Recursion) -> Block:
         """The rows of the round before, under the names the step knows them by."""
@@ -187,12 +187,17 @@ class Scope:
                 return name
 
     def _read(
-        self, source: str, names: tuple[str, ...], weighted: bool, recursions: frozenset[str] = frozenset()
+        self,
+        source: str,
+        names: tuple[str, ...],
+        weighted: bool,
+        recursions: frozenset[str] = frozenset(),
+        local: bool = False,
     ) -> Block:
         alias = self.alias()
         cells = {name: Cell(f"{alias}.{quoted(name)}", bare=True, repeatable=True) for name in names}
         weight = Weight(1, (f"{alias}.{quoted(WEIGHT)}",)) if weighted else None
-        return Block(cells, f"{source} AS {alias}", weight, alias=alias, recursions=recursions)
+        return Block(cells, f"{source} AS {alias}", weight, alias=alias, recursions=recursions, local=local)
 
 
 def _bound(relation: Relation, name: str | Bound) -> Bound:
@@ -201,4 +206,4 @@ def _bound(relation: Relation, name: str | Bound) -> Bound:
 
 def as_query(block: Block, text: str, weighted: bool = False) -> Query:
     """A finished query over the block's source."""
-    return Query(text, weighted, block.recursions)
+    return Query(text, weighted, block.recursions, block.local)

@@ -1,0 +1,68 @@
+"""Few rows, read in the driver: a Spark job would take longer to plan than they take to read.
+
+Rows and changes are those that Spark would read from the same plan. What has nested values is left to Spark, which can
+tell whether two of them are identical.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.store.catalog import Catalog, Table
+from anabranch.store.changes import Plan
+from anabranch.store.layout import check_readable
+from anabranch.store.local import cells_to_read, perform_locally
+from anabranch.store.protocol import ROWID, WEIGHT
+from anabranch.store.scan import rows_at_most
+
+FEW_ROWS = 50_000
+FEW_CELLS = 5_000_000
+"""So many values are decoded here at most: less work than planning a Spark job that does it."""
+
+_PLACE = "__ab_place"
+
+
+def few_rows(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
+    """The rows of a plan, with ROWID; None if they are too many."""
+    found = _performed(catalog, table, plan)
+    return None if found is None else found.drop_columns([WEIGHT])
+
+
+def few_changes(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
+    """The rows of a plan as a consolidated Z-set, with WEIGHT; None if they are too many."""
+    if any(field.children for field in table.fields):
+        return None
+    found = _performed(catalog, table, plan)
+    return None if found is None else _consolidated(found.drop_columns([ROWID]))
+
+
+def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
+    check_readable(table)
+    rows = rows_at_most(plan.scans) + sum(rows.num_rows for _, rows in plan.inlined)
+    if rows > FEW_ROWS or cells_to_read(table, plan) > FEW_CELLS:
+        return None
+    return perform_locally(catalog, table, plan)
+
+
+def _consolidated(rows: pa.Table) -> pa.Table:
+    """Rows that are the same byte for byte become one, with the sum of their weights; those of weight 0 go."""
+    names = [str(place) for place in range(rows.num_columns - 1)]
+    keys = [_identity(rows.column(place).combine_chunks()) for place in range(len(names))]
+    weights = rows.column(WEIGHT)
+    listed = pa.table([*keys, weights, pa.array(np.arange(rows.num_rows))], names=[*names, WEIGHT, _PLACE])
+    if not names:
+        return rows
+    sums = listed.group_by(names).aggregate([(WEIGHT, "sum"), (_PLACE, "min")])
+    left = sums.filter(pc.not_equal(sums.column(f"{WEIGHT}_sum"), 0))
+    kept = rows.take(left.column(f"{_PLACE}_min"))
+    return kept.set_column(kept.num_columns - 1, WEIGHT, left.column(f"{WEIGHT}_sum"))
+
+
+def _identity(values: pa.Array) -> pa.Array:
+    """Values that compare as the same where the given ones are the same: -0.0 is not 0.0, NaN is NaN."""
+    if not pa.types.is_floating(values.type):
+        return values
+    one_nan = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+    return one_nan.view(pa.int32() if values.type == pa.float32() else pa.int64())
