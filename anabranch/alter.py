@@ -99,7 +99,7 @@ def _redefine(engine: Engine, pinned: Pinned, old: StreamTable, new: StreamTable
     return Tick(
         engine,
         planned,
-        graph_state(engine, pinned).with_node(altered),
+        graph_state(engine, pinned).with_nodes(altered),
         decided,
         now,
         defined=(new,),

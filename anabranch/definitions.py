@@ -80,7 +80,7 @@ class StreamTable:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
-    @lru_cache(maxsize=4096)
+    @lru_cache(maxsize=10_000)
     def from_json(text: str) -> StreamTable:
         """The definition in a document; the same text is read once, as a tick reads all of them."""
         raw = json.loads(text)
@@ -125,7 +125,7 @@ class Condition:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
-    @lru_cache(maxsize=4096)
+    @lru_cache(maxsize=10_000)
     def from_json(text: str | None) -> Condition:
         """The condition in a document; a field of a newer release is left out."""
         if text is None:

@@ -15,7 +15,7 @@ from anabranch.definitions import SETTING, StreamTable
 from anabranch.errors import QueryError, StateError
 from anabranch.observe.ticks import TickLog
 from anabranch.pinned import Pinned, pin
-from anabranch.settings import Settings, seconds
+from anabranch.settings import Settings
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.spark.lazy import OwnSession
 from anabranch.spark.run import Runner
@@ -181,12 +181,14 @@ def open_engine(
     path: str, spark: SparkSession | None, catalog: str | None, given: Mapping[str, Any], create: bool = True
 ) -> Engine:
     """Open or create the lake, with a Spark session of our own beside the user's, started when it is needed."""
-    asked = Settings(given, {})
+    Settings(given, {})  # what cannot be is refused before anything is opened or made
     opened = open_lake(path, catalog, create)
     session = OwnSession(spark, DEFINED_UNDER)
-    store = DuckLakeStore(opened, session.get, seconds(asked.text("history_retention")))
+    store = DuckLakeStore(opened, session.get)
     stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
-    return Engine(path, store, session, Settings(given, stored))
+    settings = Settings(given, stored)
+    store.wait_for_commits(settings.number("commit_timeout"))
+    return Engine(path, store, session, settings)
 
 
 @dataclass(frozen=True)

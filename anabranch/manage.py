@@ -106,7 +106,7 @@ def _create(engine: Engine, request: Request, now: datetime) -> Report:
     tick = Tick(
         engine,
         planned,
-        state.with_node(created),
+        state.with_nodes(created),
         decided,
         now,
         defined=(node,),

@@ -43,7 +43,6 @@ SETTINGS = {
         ),
         Setting("max_consecutive_errors", 3, "a node is suspended after so many failures in a row", minimum=1),
         Setting("history_retention", "7d", "how long the changes a held or manual node still needs are kept"),
-        Setting("default_schedule", "1m", "the schedule of a stream table created without one, by SQL"),
         Setting("compact_after_files", 64, "the scheduler compacts a table that has more files than this", minimum=2),
         Setting(
             "differential_max_change_ratio",
@@ -58,7 +57,12 @@ SETTINGS = {
             minimum=1.0,
         ),
         Setting("auto_explore_every", 50, "AUTO tries the other way once in so many refreshes", minimum=1),
-        Setting("commit_timeout", 60.0, "seconds a commit tries again while others keep the catalog busy", minimum=0.0),
+        Setting(
+            "commit_timeout",
+            60.0,
+            "seconds a commit waits for its turn, and tries again while others keep the catalog busy",
+            minimum=0.0,
+        ),
     )
 }
 

@@ -16,7 +16,14 @@ from anabranch.observe.reasons import REASONS, reason_of
 from tests.documents import ROOT, SHOWN_ONLY, blocks, links, run_console, run_python
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
-RUN_PYTHON = ("docs/how-to/slow-table.md", "docs/how-to/from-full-recompute.md")
+RUN_PYTHON = (
+    "docs/graph-and-schedule.md",
+    "docs/how-to/diamonds.md",
+    "docs/how-to/duckdb.md",
+    "docs/how-to/from-full-recompute.md",
+    "docs/how-to/schedules.md",
+    "docs/how-to/slow-table.md",
+)
 
 
 @pytest.fixture
@@ -45,7 +52,7 @@ def test_the_commands_of_the_readme_run() -> None:
 
 @pytest.mark.usefixtures("spark", "elsewhere")
 @pytest.mark.parametrize("page", RUN_PYTHON)
-def test_python_of_how_to_pages_runs(page: str) -> None:
+def test_python_of_a_page_runs(page: str) -> None:
     names: dict[str, Any] = {}
     for block in blocks(ROOT / page):
         if block.language == "python":

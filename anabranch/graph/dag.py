@@ -133,11 +133,15 @@ class Graph:
 
     def ancestors(self, table: str) -> frozenset[str]:
         """The nodes from which the table is computed, directly or not; itself excluded."""
-        return self._remembered("ancestors", table, lambda: self.inputs.keys() & _reach(table, self.inputs))
+        return self._remembered("ancestors", table, lambda: self.inputs.keys() & _reach((table,), self.inputs))
 
     def descendants(self, table: str) -> frozenset[str]:
         """The nodes computed from the table, directly or not; itself excluded."""
-        return self._remembered("descendants", table, lambda: _reach(table, self.readers))
+        return self._remembered("descendants", table, lambda: _reach((table,), self.readers))
+
+    def descendants_of_any(self, tables: Iterable[str]) -> frozenset[str]:
+        """The nodes computed from at least one of the tables, in one walk."""
+        return frozenset(_reach(tables, self.readers))
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], frozenset[str]]:
@@ -183,9 +187,9 @@ def tree_lines(root: Dependency, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _reach(table: str, edges: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _reach(tables: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[str]:
     found: set[str] = set()
-    open_ = list(edges.get(table, ()))
+    open_ = [each for table in tables for each in edges.get(table, ())]
     while open_:
         each = open_.pop()
         if each not in found:

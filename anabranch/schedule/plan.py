@@ -20,7 +20,7 @@ from anabranch.schedule.state import GraphState, NodeState, Pin
 
 def plan_creation(state: GraphState, node: NodeState, pin: Pin, now: datetime) -> tuple[Decision, ...]:
     """The decisions of the commit that creates the node, or a refusal when its inputs cannot be brought to agree."""
-    state = state.with_node(replace(node, must_refresh=node.must_refresh or "CREATED"))
+    state = state.with_nodes(replace(node, must_refresh=node.must_refresh or "CREATED"))
     situation = _situation(state, pin, now, node.id)
     alone = Settlement(pulled_by={node.id: None})
     walk(situation, alone)
@@ -34,7 +34,7 @@ def plan_alter(state: GraphState, altered: NodeState, pin: Pin, now: datetime) -
 
     The node itself moves even if it is held: its rows are those of its definition in every snapshot.
     """
-    state = state.with_node(replace(altered, must_refresh="QUERY_CHANGED"))
+    state = state.with_nodes(replace(altered, must_refresh="QUERY_CHANGED"))
     situation = _situation(state, pin, now, altered.id)
     moving = {altered.id} | state.shape.graph.descendants(altered.id)
     situation = replace(situation, forced=frozenset(moving), always=frozenset({altered.id}))
@@ -50,11 +50,12 @@ def plan_definitions(
 
     `state` knows all new definitions. `asked` nodes keep theirs and are brought up to date along with it.
     """
-    for node, reason in reasons.items():
-        state = state.with_node(replace(state.nodes[node], must_refresh=state.nodes[node].must_refresh or reason))
+    filled = (
+        replace(state.nodes[node], must_refresh=state.nodes[node].must_refresh or reasons[node]) for node in reasons
+    )
+    state = state.with_nodes(*filled)
     defined = frozenset(reasons)
-    graph = state.shape.graph
-    moving = defined | asked | frozenset(each for node in defined for each in graph.descendants(node))
+    moving = defined | asked | state.shape.graph.descendants_of_any(defined)
     unheld = unheld_nodes(state, now) | defined
     situation = Situation(state, pin, unheld, self_moving_nodes(state, unheld), moving, defined)
     settlement = settle(situation, moving)

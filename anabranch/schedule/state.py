@@ -142,9 +142,9 @@ class GraphState:
     def names(self) -> dict[str, str]:
         return {**self.source_names, **{node.id: node.name for node in self.nodes.values()}}
 
-    def with_node(self, node: NodeState) -> GraphState:
-        """The state with one node added or replaced; a cycle is refused."""
-        changed = replace(self, nodes={**self.nodes, node.id: node})
+    def with_nodes(self, *nodes: NodeState) -> GraphState:
+        """The state with nodes added or replaced; a cycle is refused."""
+        changed = replace(self, nodes={**self.nodes, **{node.id: node for node in nodes}})
         graph_inputs = {each.id: each.inputs for each in changed.nodes.values()}
         Graph(graph_inputs, changed.names)
         return changed

@@ -49,26 +49,29 @@ _CONTENTION = (
 
 
 class Committer:
-    """Commits to one lake. `exclusive` keeps our own processes from getting in each other's way."""
+    """Commits to one lake. `exclusive` keeps our own processes from getting in each other's way.
+
+    `timeout`: how many seconds a commit waits for its turn, and how long it is tried again against other writers.
+    """
 
     def __init__(
         self,
         catalog: Catalog,
         documents: DocumentReader,
         versions: Versions,
-        exclusive: Callable[[], AbstractContextManager[None]],
+        exclusive: Callable[[float], AbstractContextManager[None]],
         timeout: float,
     ) -> None:
         self._catalog = catalog
         self._documents = documents
         self._versions = versions
         self._exclusive = exclusive
-        self._timeout = timeout
+        self.timeout = timeout
 
     def commit(self, commit: Commit) -> Version:
         """The new snapshot, or the newest one if the commit changes nothing."""
         actions = tuple(each for each in commit.actions if not _is_nothing(each))
-        with self._exclusive():
+        with self._exclusive(self.timeout):
             reach("commit.locked")
             head = Version(self._catalog.head())
             self._check(head, commit, actions)
@@ -89,7 +92,7 @@ class Committer:
 
     def call(self, statement: str) -> None:
         """One statement that DuckLake commits by itself, tried again when another writer got in between."""
-        with self._exclusive():
+        with self._exclusive(self.timeout):
             self._patiently(lambda: self._call(statement))
 
     def _call(self, statement: str) -> None:
@@ -115,7 +118,7 @@ class Committer:
 
     def _patiently(self, work: Callable[[], _Result]) -> _Result:
         """Do the work again, after a pause, for as long as only other writers are in the way."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         pause = _FIRST_PAUSE
         renewed = False
         while True:
@@ -129,7 +132,7 @@ class Committer:
                 elif not is_contention(error):
                     raise _failed(error) from error
                 if time.monotonic() >= deadline:
-                    raise _busy(self._timeout, error) from error
+                    raise _busy(self.timeout, error) from error
             except BaseException:
                 rollback(self._writer)
                 raise

@@ -44,28 +44,17 @@ from anabranch.store.versions import Versions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WEEK = 7 * 86400.0
 
-
-def open_store(
-    path: str,
-    spark: SparkSession,
-    catalog: str | None = None,
-    create: bool = True,
-    history_retention_seconds: float = _WEEK,
-) -> DuckLakeStore:
+def open_store(path: str, spark: SparkSession, catalog: str | None = None, create: bool = True) -> DuckLakeStore:
     """Open the lake in a folder, or create it. `catalog` is `postgres:<connection string>`, or None for SQLite."""
-    return DuckLakeStore(open_lake(path, catalog, create), lambda: spark, history_retention_seconds)
+    return DuckLakeStore(open_lake(path, catalog, create), lambda: spark)
 
 
 class DuckLakeStore:
     """One lake, open. May be used from several threads. `session` gives the one to read rows in, once it is needed."""
 
-    def __init__(
-        self, opened: Opened, session: Callable[[], SparkSession], history_retention_seconds: float = _WEEK
-    ) -> None:
+    def __init__(self, opened: Opened, session: Callable[[], SparkSession]) -> None:
         self._session = session
-        self.history_retention_seconds = history_retention_seconds
         self._opened = opened
         self._catalog = Catalog(opened.connection)
         self._planner = Planner(self._catalog)
@@ -75,6 +64,10 @@ class DuckLakeStore:
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
         self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
+
+    def wait_for_commits(self, seconds: float) -> None:
+        """How long a commit waits for its turn, and is tried again while other writers get in between."""
+        self._committer.timeout = seconds
 
     @cached_property
     def spark(self) -> SparkSession:

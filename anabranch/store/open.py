@@ -29,10 +29,10 @@ COMMIT_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Opened:
-    """An attached lake and how its writers take turns."""
+    """An attached lake, and how its writers take turns: `exclusive(seconds)` waits so long at most."""
 
     connection: Connection
-    exclusive: Callable[[], AbstractContextManager[None]]
+    exclusive: Callable[[float], AbstractContextManager[None]]
     folder: Path
 
     @property
@@ -53,7 +53,7 @@ def open_lake(path: str, catalog: str | None, create: bool) -> Opened:
         connection = Connection(location, create)
         try:
             exclusive = _exclusive(connection, folder)
-            with exclusive() if not location.is_sqlite else contextlib.nullcontext():
+            with exclusive(COMMIT_TIMEOUT_SECONDS) if not location.is_sqlite else contextlib.nullcontext():
                 _adopt(connection)
         except BaseException:
             connection.close()
@@ -111,10 +111,10 @@ def _postgres_has_lake(place: str) -> bool:
             ) from error
 
 
-def _exclusive(connection: Connection, folder: Path) -> Callable[[], AbstractContextManager[None]]:
+def _exclusive(connection: Connection, folder: Path) -> Callable[[float], AbstractContextManager[None]]:
     if connection.location.is_sqlite:
-        return partial(file_lock, folder / "lock", COMMIT_TIMEOUT_SECONDS)
-    return partial(advisory_lock, connection, COMMIT_TIMEOUT_SECONDS)
+        return partial(file_lock, folder / "lock")
+    return partial(advisory_lock, connection)
 
 
 def _adopt(connection: Connection) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from anabranch.graph.dag import Graph
 from anabranch.graph.diamonds import DiamondGroup, announcement, find_group, find_groups, groups_of
+from tests.graph.growth import answer_size, measure
+from tests.graph.shapes import LINEAR_ANSWER, QUADRATIC_ANSWER, gathering
 
 SALES = Graph({"revenue_by_region": ("sales",), "revenue_by_product": ("sales",)})
 
@@ -117,28 +120,9 @@ def test_groups_are_those_of_the_definition(seed: int) -> None:
         assert all(list(g.members) == sorted(g.members, key=graph.position.__getitem__) for g in groups)
 
 
-def ladder(nodes: int) -> Graph:
-    """One long chain, then small diamonds one after another: looking past a split would be quadratic."""
-    inputs = {f"n{i}": (f"n{i - 1}" if i else "s",) for i in range(nodes // 2)}
-    last = f"n{nodes // 2 - 1}"
-    for index in range(nodes // 6):
-        inputs |= {f"a{index}": (last,), f"b{index}": (last,), f"c{index}": (f"a{index}", f"b{index}")}
-        last = f"c{index}"
-    return Graph(inputs)
-
-
-def many_sources(nodes: int) -> Graph:
-    """A source for every third node; neighbours share one, so that every node of a row is a convergence."""
-    third = nodes // 3
-    inputs: dict[str, tuple[str, ...]] = {f"a{i}": (f"s{i}", f"s{(i + 1) % third}") for i in range(third)}
-    inputs |= {f"b{i}": (f"a{i}", f"a{(i + 1) % third}") for i in range(third)}
-    inputs |= {f"c{i}": (f"b{i}", f"s{(i + 2) % third}") for i in range(third)}
-    return Graph(inputs)
-
-
-@pytest.mark.parametrize("make", [ladder, many_sources])
-def test_work_grows_with_graph_and_answer(make) -> None:  # type: ignore[no-untyped-def]
-    for nodes in (600, 2400, 5000):
+@pytest.mark.parametrize("make", [*LINEAR_ANSWER, *QUADRATIC_ANSWER], ids=lambda make: make.__name__)
+def test_work_grows_with_graph_and_answer(make: Callable[[int], Graph]) -> None:
+    for nodes in (600, 2400, 5000) if make in LINEAR_ANSWER else (300, 600):
         graph = make(nodes)
         steps = 0
 
@@ -148,9 +132,16 @@ def test_work_grows_with_graph_and_answer(make) -> None:  # type: ignore[no-unty
 
         groups = find_groups(graph, count)
         edges = sum(len(tables) for tables in graph.inputs.values())
-        answer = sum(len(group.nodes) + len(group.shared_sources) for group in groups)
-        assert len(groups) >= nodes // 6 - 1
-        assert steps <= len(graph.inputs) + edges + 4 * answer
+        assert (groups == ()) == (make is gathering)
+        assert steps <= len(graph.inputs) + edges + 4 * answer_size(groups)
+
+
+@pytest.mark.parametrize("make", LINEAR_ANSWER, ids=lambda make: make.__name__)
+def test_eight_times_the_graph_takes_about_eight_times_as_long(make: Callable[[int], Graph]) -> None:
+    """Steps say nothing of what a step costs. Quadratic time would be 8 times as much per node, edge and answer."""
+    small, large = measure(make, 625), measure(make, 5000)
+    assert large.answer <= 10 * small.answer
+    assert large.seconds / large.size <= 3 * small.seconds / small.size
 
 
 def test_paths_without_number_are_no_trouble() -> None:

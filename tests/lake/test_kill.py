@@ -139,10 +139,17 @@ def test_everything_killed_at_every_named_step(shop: Shop, name: str, point: str
 
 
 def kill_at_random(shop: Shop, seeds: range) -> None:
+    """Some operations later, and then anywhere within the next ones: by the process's own pace, not by the clock."""
     for seed in seeds:
+        chance = Random(seed)
         process = shop.workers.start([shop.ask(LOOP[number % len(LOOP)]) for number in range(seed, seed + 40)])
         shop.workers.hear("ready")
-        time.sleep(Random(seed).uniform(0.0, 2.0))
+        ready_at = time.monotonic()
+        operations = chance.randint(0, 2)
+        for _ in range(operations):
+            shop.workers.hear("did")
+        seconds_each = (time.monotonic() - ready_at) / max(operations, 1)
+        time.sleep(chance.uniform(0.0, 2.0 * seconds_each))
         os.kill(process, signal.SIGKILL)
         assert shop.workers.hear("ended") == str(-signal.SIGKILL)
         shop.check()

@@ -135,7 +135,7 @@ def test_a_paused_member_stays_with_the_convergence_and_the_rest_goes_on() -> No
 @pytest.mark.parametrize("consistency", list(Consistency))
 def test_nothing_is_pulled_for_a_convergence_that_will_wait(consistency: Consistency) -> None:
     state = diamond(region=None, product=None, summary="1s", consistency=consistency)
-    state = state.with_node(node("both", "summary", "sales", every="1s"))
+    state = state.with_nodes(node("both", "summary", "sales", every="1s"))
     state = with_changes(state, product={"hold": PAUSED}, summary={"schedule": parse_schedule(None)})
     decisions = decide(state, pin(), at(3))
     assert actions(decisions) == {"region": "NOT_DUE", "product": "HELD", "summary": "NOT_DUE", "both": "WAIT"} or (
@@ -241,7 +241,7 @@ def test_a_source_that_is_gone_lets_its_readers_wait() -> None:
 
 
 def test_a_failure_leaves_out_what_was_computed_from_it_and_commits_the_rest() -> None:
-    state = diamond().with_node(node("other", "region", every="2s"))
+    state = diamond().with_nodes(node("other", "region", every="2s"))
     decisions = after_failures(state, decide(state, pin(), at(3)), {"product"})
     assert {d.node: (d.action.value, d.reason) for d in decisions} == {
         "region": ("MOVE", "DUE"),
@@ -275,7 +275,7 @@ def test_creation_over_a_held_input_that_disagrees_is_refused() -> None:
 
 
 def test_alter_takes_every_unheld_descendant_along() -> None:
-    state = diamond().with_node(node("end", "summary", frontier=frontier(5, "region", "product", "summary")))
+    state = diamond().with_nodes(node("end", "summary", frontier=frontier(5, "region", "product", "summary")))
     altered = replace(state.nodes["region"], generation=2)
     decisions = plan_alter(state, altered, pin(), at(0))
     assert actions(decisions) == dict.fromkeys(state.nodes, "MOVE")
@@ -316,7 +316,7 @@ def left_behind(**more: object) -> GraphState:
 
 
 def test_what_still_reflects_an_old_definition_is_pulled_for_a_reader_that_disagrees_with_it() -> None:
-    state = left_behind().with_node(node("late", "sales", "end", every="1s"))
+    state = left_behind().with_nodes(node("late", "sales", "end", every="1s"))
     decisions = decide(state, pin(other=6), at(1))
     assert actions(decisions) == {"base": "NOT_DUE", "middle": "NOT_DUE", "end": "MOVE", "late": "MOVE"}
 

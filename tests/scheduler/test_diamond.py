@@ -112,6 +112,7 @@ def test_without_the_agreement_check_totals_do_differ(lake: anabranch.Lake, monk
     reader = Reader(lake, WITHIN_THE_SUMMARY)
     with scheduler_of(lake), in_threads(Writer(lake, 1), reader):
         found = wait_until(lambda: bool(reader.wrong), 40 * unit)
+    print(f"\n{len(reader.wrong)} of {reader.reads} reads were unequal, the first: {reader.wrong[:1]}")
     assert found, "the run above could not have failed"
 
 

@@ -141,6 +141,7 @@ def work(folder: str, catalog: str | None, operations: int) -> None:
     print("ready", flush=True)
     for number in range(lake.done() + 1, operations + 1):
         operate(lake, key, number)
+        print(f"did {number}", flush=True)
     lake.close()
 
 

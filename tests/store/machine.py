@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -377,8 +378,10 @@ class LakeMachine:
         return tuple(Column(each.name, each.type) for each in self.state.columns)
 
     def _free_name(self) -> str:
+        """One of few, so that names come back; another one where all of them are taken."""
         taken = {each.name for each in self.state.columns}
-        return self.random.choice([name for name in ("a", "b", "c", "d e", "A1") if name not in taken])
+        free = [name for name in ("a", "b", "c", "d e", "A1") if name not in taken]
+        return self.random.choice(free or [next(name for name in map("more {}".format, count()) if name not in taken)])
 
     def new_rows(self, count: int) -> tuple[Row, ...]:
         return tuple(

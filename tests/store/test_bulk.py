@@ -22,6 +22,7 @@ def _append(store: DuckLakeStore, rows: int) -> None:
     work.write("t", inserts=frame)
     version = work.commit()
     grown = psutil.Process().memory_info().rss - before
+    print(f"\n{rows} rows appended: the driver's memory grew by {grown / MEGABYTE:.0f} MB")
     assert grown < 100 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB for {rows} rows"
     assert store.row_count(table, version) == rows
     sums = store.read(table, version).selectExpr("sum(id)", "count(DISTINCT s)").collect()[0]

@@ -118,7 +118,7 @@ def test_one_that_others_never_let_in_gets_a_code(tmp_path: Path, monkeypatch: p
     """An outside client commits between every check and commit; what the lake cannot do at all fails at once."""
     lake, key = _lake(tmp_path / "lake", None)
     client = outsider(tmp_path / "lake")
-    monkeypatch.setattr(lake.committer, "_timeout", 0.5)
+    monkeypatch.setattr(lake.committer, "timeout", 0.5)
 
     def sneak(version: object) -> str:
         client.execute("INSERT INTO t VALUES (7)")

@@ -93,14 +93,20 @@ def test_killed_at_a_named_step(point: str, tmp_path: Path, writers: Writers) ->
     assert _check(tmp_path / "lake") == OPERATIONS >= before
 
 
-def _kill_at_random(writers: Writers, folder: Path, seed: int) -> None:
+def _kill_at_random(writers: Writers, folder: Path, seed: int) -> int:
+    """Some operations later, and then anywhere within the next ones: by the writer's own pace, not by the clock."""
     chance = random.Random(seed)
     writer = writers.start(folder, operations=1000)
     writers.hear("ready")
-    time.sleep(chance.uniform(0.0, 1.5))
+    ready_at = time.monotonic()
+    operations = chance.randint(0, 5)
+    for _ in range(operations):
+        writers.hear("did")
+    seconds_each = (time.monotonic() - ready_at) / max(operations, 1)
+    time.sleep(chance.uniform(0.0, 2.0 * seconds_each))
     os.kill(writer, signal.SIGKILL)
     assert writers.hear("ended") == str(-signal.SIGKILL)
-    _check(folder)
+    return _check(folder)
 
 
 def test_killed_at_random_moments(tmp_path: Path, writers: Writers) -> None:
@@ -111,5 +117,5 @@ def test_killed_at_random_moments(tmp_path: Path, writers: Writers) -> None:
 
 @pytest.mark.soak
 def test_killed_at_many_random_moments(tmp_path: Path, writers: Writers) -> None:
-    for seed in range(100):
-        _kill_at_random(writers, tmp_path / f"lake{seed % 7}", 1000 + seed)
+    done = {seed % 7: _kill_at_random(writers, tmp_path / f"lake{seed % 7}", 1000 + seed) for seed in range(100)}
+    print(f"\n100 kills, {sum(done.values())} operations committed in {len(done)} lakes")
