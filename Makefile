@@ -27,7 +27,7 @@ lint: setup  ## ruff and mypy
 	$(RUN)/mypy
 
 test: lint  ## lint and all tests but the long ones
-	$(RUN)/python -m pytest -m "not soak and not bench" --durations=15
+	$(RUN)/python -m tests.run
 
 soak: setup  ## the long tests: more seeds, more kills
 	$(RUN)/python -m pytest -m soak --durations=15

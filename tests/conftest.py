@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from anabranch import Lake
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    choices = ("all", "with", "without")
+    parser.addoption("--spark", choices=choices, default="all", help="only tests that need Spark, or only the others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A server is started by one run only, so tests with PostgreSQL go with Spark."""
+    wanted = config.getoption("--spark")
+    if wanted == "all":
+        return
+    kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        needs = bool({"spark", "new_postgres_catalog"} & set(getattr(item, "fixturenames", ())))
+        kept[needs is (wanted == "with")].append(item)
+    items[:] = kept[True]
+    config.hook.pytest_deselected(items=kept[False])
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from anabranch.spark.session import local_session

@@ -41,7 +41,16 @@ def find_programs() -> Path | None:
     """Where initdb and its kin are; installs them where we may."""
     found = _installed()
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"]
+        command = [
+            "apt-get",
+            "-o",
+            "DPkg::Lock::Timeout=300",
+            "install",
+            "-y",
+            "-qq",
+            "--no-install-recommends",
+            "postgresql",
+        ]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(command, check=False, capture_output=True, env=environment, timeout=300)
         found = _installed()

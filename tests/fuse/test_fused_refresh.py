@@ -158,7 +158,7 @@ def tpch_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "lake"
 
 
-def parity(spark: SparkSession, folder: Path, made: Path, batches: int) -> None:
+def parity(spark: SparkSession, folder: Path, made: Path, batches: int, from_scratch: bool = True) -> None:
     """The same batches, fused on one copy of the lake and one by one on another: the same rows after each."""
     names = list(graph.stream_tables())
     for way in ("fused", "sequential"):
@@ -176,7 +176,8 @@ def parity(spark: SparkSession, folder: Path, made: Path, batches: int) -> None:
             assert not any(each.fused for each in reports[1].nodes.values())
             for name in names:
                 assert rounded(fused, name) == rounded(sequential, name), (number, name)
-        check_all(fused, names)
+        if from_scratch:
+            check_all(fused, names)
 
 
 def rounded(lake: Lake, name: str) -> Counter[tuple[Any, ...]]:
@@ -199,7 +200,8 @@ def test_fused_refresh_tpch_22(spark: SparkSession, tpch_lake: Path, tmp_path: P
 
 
 def test_fused_vs_sequential_parity(spark: SparkSession, tpch_lake: Path, tmp_path: Path) -> None:
-    parity(spark, tmp_path, tpch_lake, 1)
+    """That a fused tick equals the queries run from scratch is the test above."""
+    parity(spark, tmp_path, tpch_lake, 1, from_scratch=False)
 
 
 @pytest.mark.soak
