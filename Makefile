@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint soak bench bench-operators docs lock clean
+.PHONY: help setup demo test lint soak bench bench-operators bench-overhead docs lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,6 +40,9 @@ docs: setup  ## write docs/reference/ from the code
 
 bench-operators: setup  ## each operator on a million rows, differential against full
 	$(RUN)/python -m benchmarks.operators
+
+bench-overhead: setup  ## ticks in which next to nothing changed, against the smallest Spark job
+	$(RUN)/python -m benchmarks.overhead
 
 lock: setup  ## pin every dependency anew from pyproject.toml
 	$(RUN)/python -m pip install --quiet uv

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from tests.debian import install
+
 _number = count(1)
 
 
@@ -40,19 +42,8 @@ class Server:
 def find_programs() -> Path | None:
     """Where initdb and its kin are; installs them where we may."""
     found = _installed()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = [
-            "apt-get",
-            "-o",
-            "DPkg::Lock::Timeout=300",
-            "install",
-            "-y",
-            "-qq",
-            "--no-install-recommends",
-            "postgresql",
-        ]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(command, check=False, capture_output=True, env=environment, timeout=300)
+    if found is None:
+        install("postgresql")
         found = _installed()
     return found
 

@@ -34,13 +34,18 @@ def rowids_of(gone: pa.Table, stored: pa.Table, columns: tuple[Column, ...]) -> 
     return pa.array(rowids[np.concatenate(taken)] if taken else [], pa.int64())
 
 
+def comparable(values: pa.Array) -> pa.Array:
+    """Values that Arrow takes for the same where the given ones are: -0.0 is not 0.0, NaN is NaN."""
+    if not pa.types.is_floating(values.type):
+        return values
+    one_nan = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+    return one_nan.view(pa.int32() if values.type == pa.float32() else pa.int64())
+
+
 def _codes(gone: pa.ChunkedArray, stored: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """A number for each value: the same for values that are the same."""
     values = pa.concat_arrays([*gone.chunks, *stored.cast(gone.type).chunks])
-    if pa.types.is_floating(values.type):
-        one_nan = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
-        values = one_nan.view(pa.int32() if values.type == pa.float32() else pa.int64())
-    encoded = pc.dictionary_encode(values, null_encoding="encode")
+    encoded = pc.dictionary_encode(comparable(values), null_encoding="encode")
     return np.asarray(encoded.indices, dtype=np.int64)
 
 

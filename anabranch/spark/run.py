@@ -53,7 +53,7 @@ Rows = Union["DataFrame", pa.Table]
 
 DEFAULT_LIMIT = 500_000
 _NO_LIMIT = 2**63
-WEIGHT_COLUMN = Column(WEIGHT, "bigint")
+_WEIGHT_COLUMN = Column(WEIGHT, "bigint")
 _number = itertools.count()
 
 
@@ -201,7 +201,7 @@ class Runner:
         self.count_scans(terms)
         weighted = rendered.sql if rendered.weighted else f"SELECT *, 1L AS {quoted(WEIGHT)} FROM ({rendered.sql})"
         text = located_by_carrying(f"({weighted})", change.columns)
-        columns = (*change.columns, WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>"))
+        columns = (*change.columns, _WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>"))
         return Text(text, columns, tree_size(terms), self._reads_few_rows(terms))
 
     def rowids(self, columns: tuple[Column, ...], gone: pa.Table, stored: Rows) -> Text:
@@ -280,7 +280,7 @@ class Runner:
         """The query that gives the relation's rows, to be run now."""
         rendered = self.rendered(relation)
         self.count_scans(relation)
-        columns = relation.columns + ((WEIGHT_COLUMN,) if rendered.weighted else ())
+        columns = relation.columns + ((_WEIGHT_COLUMN,) if rendered.weighted else ())
         return Text(rendered.sql, columns, tree_size(relation), self._reads_few_rows(relation))
 
     def _sql(self, text: str) -> DataFrame:
@@ -318,7 +318,7 @@ class Runner:
 
     def no_rows(self, columns: tuple[Column, ...]) -> pa.Table:
         """A change without rows."""
-        return to_arrow_schema(struct_of((*columns, WEIGHT_COLUMN))).empty_table()
+        return to_arrow_schema(struct_of((*columns, _WEIGHT_COLUMN))).empty_table()
 
     def _gathered(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
         """In one partition: operators over rows that are at hand then need no shuffle."""
@@ -326,7 +326,7 @@ class Runner:
 
     def local(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
         """A small Arrow table as a frame."""
-        weight = (WEIGHT_COLUMN,) if weighted else ()
+        weight = (_WEIGHT_COLUMN,) if weighted else ()
         with running():
             picked = _with_chunks(table.select([each.name for each in columns + weight]))
             return self.spark.createDataFrame(picked, struct_of(columns + weight))

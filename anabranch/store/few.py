@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.spark.match import comparable
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
 from anabranch.store.layout import check_readable
@@ -49,7 +50,7 @@ def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
 def _consolidated(rows: pa.Table) -> pa.Table:
     """Rows that are the same byte for byte become one, with the sum of their weights; those of weight 0 go."""
     names = [str(place) for place in range(rows.num_columns - 1)]
-    keys = [_identity(rows.column(place).combine_chunks()) for place in range(len(names))]
+    keys = [comparable(rows.column(place).combine_chunks()) for place in range(len(names))]
     weights = rows.column(WEIGHT)
     listed = pa.table([*keys, weights, pa.array(np.arange(rows.num_rows))], names=[*names, WEIGHT, _PLACE])
     if not names:
@@ -58,11 +59,3 @@ def _consolidated(rows: pa.Table) -> pa.Table:
     left = sums.filter(pc.not_equal(sums.column(f"{WEIGHT}_sum"), 0))
     kept = rows.take(left.column(f"{_PLACE}_min"))
     return kept.set_column(kept.num_columns - 1, WEIGHT, left.column(f"{WEIGHT}_sum"))
-
-
-def _identity(values: pa.Array) -> pa.Array:
-    """Values that compare as the same where the given ones are the same: -0.0 is not 0.0, NaN is NaN."""
-    if not pa.types.is_floating(values.type):
-        return values
-    one_nan = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
-    return one_nan.view(pa.int32() if values.type == pa.float32() else pa.int64())

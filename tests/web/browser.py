@@ -16,6 +16,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.debian import install
+
 CHROMIUM = Path("/usr/bin/chromium")
 AXE = "axe-core@4.14.0"
 AXE_CHECKSUM = "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ=="
@@ -23,19 +25,8 @@ AXE_CHECKSUM = "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSq
 
 def find_chromium() -> Path | None:
     """Where chromium is; installs Debian's where we may."""
-    if not CHROMIUM.exists() and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = [
-            "apt-get",
-            "-o",
-            "DPkg::Lock::Timeout=300",
-            "install",
-            "-y",
-            "-qq",
-            "--no-install-recommends",
-            "chromium",
-        ]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(command, check=False, capture_output=True, env=environment, timeout=300)
+    if not CHROMIUM.exists():
+        install("chromium")
     return CHROMIUM if CHROMIUM.exists() else None
 
 
