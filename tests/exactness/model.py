@@ -42,7 +42,7 @@ class Schema:
             nulls = ", ".join(f"CAST(NULL AS {each.type}) AS {each.name}" for each in self.fields)
             return f"SELECT {nulls} WHERE false"
         values = ", ".join("(" + ", ".join(row) + ")" for row in rows)
-        return f"SELECT {casts} FROM VALUES {values}"
+        return f"SELECT /*+ COALESCE(1) */ {casts} FROM VALUES {values}"
 
     def random_row(self, rng: Random) -> Row:
         return tuple("NULL" if rng.random() < 0.2 else rng.choice(each.values) for each in self.fields)
