@@ -149,7 +149,7 @@ def _call(builder: Builder, planned: _Planned, columns: Sequence[Column], place:
     if call.function in APPROXIMATE:
         builder.context.refuse("APPROXIMATE_AGGREGATE", call.function, call.start)
     rows = spec.frame is not None and spec.frame.rows
-    total = rows or (bool(spec.order) and place is None and call.function in NEEDS_TOTAL_ORDER)
+    total = rows or (bool(spec.order) and call.function in NEEDS_TOTAL_ORDER)
     if total:
         builder.context.note(TOTAL_NOTE.format(call.function))
     over: list[Part] = [" OVER (", *_order_text(planned, columns, total)]
