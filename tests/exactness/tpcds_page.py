@@ -14,7 +14,9 @@ import anabranch
 from anabranch.observe.report import Action
 from anabranch.project.apply import apply_project
 from anabranch.project.desired import Desired, Place, WantedTable
+from anabranch.spark.session import configure
 from tests import tpcds
+from tests.exactness.run_graph import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +65,7 @@ class Outcome:
 def run(spark: SparkSession, folder: Path) -> list[Outcome]:
     """All queries through all ticks. Trouble with one does not keep the others from going on."""
     with anabranch.connect(str(folder / "lake"), spark=spark) as lake:
+        configure(lake._engine.session, INTERPRETED)
         tables = tpcds.load(lake, SCALE, folder / "data")
         outcomes = _create(lake)
         print(f"{sum(each.rows > 0 for each in outcomes.values())} of {len(outcomes)} have rows", flush=True)
