@@ -84,7 +84,7 @@ def test_the_engine_does_not_know_its_commands() -> None:
 
 
 def test_the_algebra_stands_alone() -> None:
-    for path in sorted((PACKAGE / "algebra").glob("*.py")):
+    for path in sorted((PACKAGE / "algebra").rglob("*.py")):
         for module in imports(path):
             assert not module.startswith("anabranch.") or module.split(".")[1] in ("algebra", "errors"), path
 

@@ -1,0 +1,126 @@
+"""What all operators have in common: named columns, derived inputs, one object for equal ones."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+from anabranch.algebra.expression import Expression, column
+
+RESERVED_PREFIX = "__ab_"
+WEIGHT = "__ab_weight"
+"""The column that says how often a row is there more (or, below zero, less)."""
+ROWID = "__ab_rowid"
+"""The column by which a stored row is deleted."""
+WAS_THERE = "__ab_was_there"
+IS_THERE = "__ab_is_there"
+"""Columns of a scan of two versions of a table: whether the row is in the first, and in the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A named column; the type is Spark DDL text, such as `decimal(12,2)`."""
+
+    name: str
+    type: str
+
+    @property
+    def value(self) -> Expression:
+        """The column as an expression."""
+        return column(self.name, self.type)
+
+
+class _Interned(type):
+    """Makes equal operators one object: an operator's fields are compared once, when it is built."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *arguments: Any, **named: Any) -> Any:
+            built = super().__call__(*arguments, **named)
+            key = (cls, *(getattr(built, field.name) for field in fields(built)))
+            with _interned_lock:
+                return _interned.setdefault(key, built)
+
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Relation] = weakref.WeakValueDictionary()
+_interned_lock = threading.Lock()
+
+
+class Relation(metaclass=_Interned):
+    """Base of all operators. `columns` is derived from the fields."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+        @property
+        def columns(self) -> tuple[Column, ...]: ...
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.columns)
+
+    @cached_property
+    def children(self) -> tuple[Relation, ...]:
+        """Direct inputs, in field order."""
+        found: list[Relation] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Relation):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found.extend(item for item in value if isinstance(item, Relation))
+        return tuple(found)
+
+    def column(self, name: str) -> Column:
+        for each in self.columns:
+            if each.name == name:
+                return each
+        raise KeyError(f"column {name!r} is not among {', '.join(self.names)}")
+
+
+_Operator = TypeVar("_Operator", bound=Relation)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def operator(cls: type[_Operator]) -> type[_Operator]:
+    return dataclass(frozen=True, eq=False, repr=False)(cls)
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def check_reads(expressions: Iterable[Expression], *inputs: Relation) -> None:
+    known = {name for relation in inputs for name in relation.names}
+    for each in expressions:
+        missing = each.columns - known
+        require(not missing, f"{each} reads {', '.join(sorted(missing))}; existing columns: {', '.join(sorted(known))}")
+
+
+def check_unique(columns: Iterable[Column]) -> None:
+    seen: set[str] = set()
+    for each in columns:
+        folded = each.name.lower()
+        require(folded not in seen, f"column {each.name!r} appears twice")
+        seen.add(folded)
+
+
+def iterate(root: Relation) -> Iterator[Relation]:
+    """Every operator of the plan once, inputs before their readers."""
+    seen: set[Relation] = set()
+    stack: list[tuple[Relation, bool]] = [(root, False)]
+    while stack:
+        relation, expanded = stack.pop()
+        if expanded:
+            yield relation
+        elif relation not in seen:
+            seen.add(relation)
+            stack.append((relation, True))
+            stack.extend((child, False) for child in reversed(relation.children))
