@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint soak bench bench-operators bench-overhead docs lock clean
+.PHONY: help setup demo test lint soak soak-sql bench bench-operators bench-overhead docs lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -32,6 +32,9 @@ test: lint  ## lint and all tests but the long ones
 soak: setup  ## the long tests: more seeds, more kills
 	$(RUN)/python -m pytest -m soak --durations=15
 
+soak-sql: setup  ## 3,000 random queries x 10 ticks; goes on where the last go stopped
+	$(RUN)/python -m tests.exactness.soak
+
 bench: setup  ## differential against full on a million rows
 	$(RUN)/python -m benchmarks.group_by
 
@@ -39,7 +42,7 @@ docs: setup  ## write docs/reference/ from the code
 	$(RUN)/python docs/generate.py
 
 bench-operators: setup  ## each operator on a million rows, differential against full
-	$(RUN)/python -m benchmarks.operators
+	$(RUN)/python -m benchmarks.operators --output benchmarks/results/operators.txt
 
 bench-overhead: setup  ## ticks in which next to nothing changed, against the smallest Spark job
 	$(RUN)/python -m benchmarks.overhead

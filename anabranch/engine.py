@@ -45,6 +45,7 @@ DEFINED_UNDER = (
 )
 """Settings of Spark that change what a query means: kept with each definition, and in force at each refresh."""
 
+KEPT_PROGRAMS = 1_000
 _MadeFor = tuple[str | None, tuple[tuple[Column, ...], ...]]
 """What a program depends on besides its definition: the clock it reads, and the columns of its inputs."""
 
@@ -62,6 +63,7 @@ class Engine:
     lock: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
     _programs: dict[tuple[str, int], tuple[_MadeFor, Program]] = field(default_factory=dict)
+    _compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = field(default_factory=dict)
     ticks: TickLog = field(default_factory=TickLog)
     _as_it_was: dict[str, str] | None = None
     _restoring: int = 0
@@ -118,9 +120,17 @@ class Engine:
         `clock` is what it sees as now. A day that begins elsewhere than the lake's days do is not one of them.
         """
         names = _Names(pinned, pinned.view_texts if views is None else views)
+        key = (query, tuple(self.own_session.setting(each) for each in DEFINED_UNDER))
+        known = self._compiled.get(key)
+        if known is not None and known.is_still_right(names):
+            return known.program
         zone = self.time_zone
         at = Clock(clock or instant_in(zone, datetime.now(UTC)), zone) if pinned.time_zone in (None, zone) else None
-        return compile_query(query, names, _LakeAnalyzer(self.session, names), at)
+        program = compile_query(query, names, _LakeAnalyzer(self.session, names), at)
+        if len(self._compiled) >= KEPT_PROGRAMS:
+            self._compiled.clear()
+        self._compiled[key] = _Compiled(program, dict(names.found))
+        return program
 
     def program(self, node: StreamTable, pinned: Pinned, clock: str | None = None) -> Program:
         """A stream table's program, compiled once per definition and process, while its inputs keep their columns.
@@ -193,13 +203,18 @@ def open_engine(
 
 @dataclass(frozen=True)
 class _Names:
-    """What a name in a query means: a user's view, a source or a stream table."""
+    """What a name in a query means: a user's view, a source or a stream table. `found` are the names asked for."""
 
     pinned: Pinned
     views: Mapping[str, str]
+    found: dict[tuple[str, ...], TableBinding | ViewBinding | None] = field(default_factory=dict)
 
     def __call__(self, parts: tuple[str, ...]) -> TableBinding | ViewBinding | None:
-        name = ".".join(parts)
+        if parts not in self.found:
+            self.found[parts] = self._find(".".join(parts))
+        return self.found[parts]
+
+    def _find(self, name: str) -> TableBinding | ViewBinding | None:
         if name.lower() in self.views:
             return ViewBinding(self.views[name.lower()])
         table = self.pinned.find(name)
@@ -216,6 +231,18 @@ class _Names:
             case _:
                 self.pinned.id_of(".".join(parts))
                 raise AssertionError("a name that is not known was found")
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A program with what the names in its query meant: creating a table asks for it three times over."""
+
+    program: Program
+    found: Mapping[tuple[str, ...], TableBinding | ViewBinding | None]
+
+    def is_still_right(self, names: _Names) -> bool:
+        """Whether it would be compiled to the same now. One that reads the clock is compiled for one day."""
+        return self.program.clock is None and all(names(parts) == binding for parts, binding in self.found.items())
 
 
 class _LakeAnalyzer(SparkAnalyzer):

@@ -10,10 +10,12 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import anabranch
+from benchmarks.machine import machine
 
 OPERATORS: Mapping[str, str] = {
     "project": "SELECT id, amount * 2 AS twice FROM sales",
@@ -50,9 +52,8 @@ class Measured:
     ratio: float
 
 
-def measure(rows: int, keys: int, changed: int, ticks: int, wanted: list[str]) -> list[Measured]:
+def measure(rows: int, keys: int, changed: int, ticks: int, wanted: list[str]) -> Iterator[Measured]:
     """One lake for all operators; each pair of stream tables is dropped before the next is made."""
-    results = []
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder, anabranch.connect(folder) as lake:
         _load(lake, rows, keys)
         tick = 0
@@ -70,10 +71,9 @@ def measure(rows: int, keys: int, changed: int, ticks: int, wanted: list[str]) -
                 raise SystemExit(f"{operator} is wrong: {lake.check('differential')}")
             medians = {name: statistics.median(found) for name, found in seconds.items()}
             ratio = medians["full"] / medians["differential"]
-            results.append(Measured(operator, medians["differential"], medians["full"], ratio))
+            yield Measured(operator, medians["differential"], medians["full"], ratio)
             for name in seconds:
                 lake.drop_stream_table(name)
-    return results
 
 
 def _load(lake: anabranch.Lake, rows: int, keys: int) -> None:
@@ -105,15 +105,25 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=sorted(OPERATORS), help="some operators alone")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--output", type=Path, help="write the table to this file, too")
     given = parser.parse_args()
-    results = measure(given.rows, given.keys, given.changes, given.ticks, given.only or list(OPERATORS))
+    wanted = given.only or list(OPERATORS)
     if given.json:
-        print(json.dumps([asdict(each) for each in results]))
+        measured = measure(given.rows, given.keys, given.changes, given.ticks, wanted)
+        print(json.dumps([asdict(each) for each in measured]))
         return
-    print(f"{given.rows} rows, {given.changes} changed rows a tick, medians of {given.ticks} ticks")
-    print(f"{'operator':28}{'differential':>14}{'full':>10}{'ratio':>8}")
-    for each in results:
-        print(f"{each.operator:28}{each.differential:12.2f} s{each.full:8.2f} s{each.ratio:8.1f}")
+    lines = [
+        f"{given.rows} rows, {given.changes} changed rows a tick, medians of {given.ticks} ticks, commit included",
+        machine(),
+        f"{'operator':28}{'differential':>14}{'full':>10}{'ratio':>8}",
+    ]
+    print("\n".join(lines), flush=True)
+    for each in measure(given.rows, given.keys, given.changes, given.ticks, wanted):
+        lines.append(f"{each.operator:28}{each.differential:12.2f} s{each.full:8.2f} s{each.ratio:8.1f}")
+        print(lines[-1], flush=True)
+        if given.output:
+            given.output.parent.mkdir(parents=True, exist_ok=True)
+            given.output.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""`make test`: the tests that need Spark and those that do not, side by side, one process each.
+"""`make test`: two processes side by side, since there are two cores and Spark plans on one of them.
 
-The second one's output is shown when the first has ended, so that they do not mix.
+One runs the tests that need Spark, all but those of exactness; the other those that need none, then exactness, with a
+Spark of its own. Its output is shown when the first has ended, so that they do not mix.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ import sys
 import tempfile
 
 PYTEST = [sys.executable, "-m", "pytest", "-m", "not soak and not bench", "--durations=15"]
+EXACTNESS = "tests/exactness"
+BESIDE = "beside"
 
 
 def main() -> int:
+    if sys.argv[1:] == [BESIDE]:
+        return run("--spark=without") or run("--spark=with", EXACTNESS)
     with tempfile.TemporaryFile("w+") as kept:
-        beside = subprocess.Popen([*PYTEST, "--spark=without"], stdout=kept, stderr=subprocess.STDOUT)
+        beside = subprocess.Popen([sys.executable, "-m", "tests.run", BESIDE], stdout=kept, stderr=subprocess.STDOUT)
         try:
-            with_spark = subprocess.call([*PYTEST, "--spark=with"])
-            without = beside.wait()
+            here = run("--spark=with", f"--ignore={EXACTNESS}")
+            there = beside.wait()
         finally:
             beside.kill()
         kept.seek(0)
-        print(f"\nThe tests that need no Spark:\n{kept.read()}", flush=True)
-    return with_spark or without
+        print(f"\nThe tests that need no Spark, and those of exactness:\n{kept.read()}", flush=True)
+    return here or there
+
+
+def run(*options: str) -> int:
+    return subprocess.call([*PYTEST, *options])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ stream table or view at once, since its rows can be computed again; a source onl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,15 +41,13 @@ def plan(desired: Desired, actual: Actual) -> Plan:
 def _renames(desired: Desired, actual: Actual) -> dict[str, str]:
     """New name -> old name, where one table of the project went and one with the same query came."""
     gone = [name for name in actual.tables if name not in desired.tables and f"table/{name}" in actual.managed]
-    new = [name for name in desired.tables if name not in actual.tables]
-    found: dict[str, str] = {}
-    for name in new:
-        text = normal(desired.tables[name].query)
-        twins = [each for each in new if normal(desired.tables[each].query) == text]
-        alike = [old for old in gone if normal(actual.tables[old].query) == text]
-        if len(alike) == 1 and len(twins) == 1:
-            found[name] = alike[0]
-    return found
+    if not gone:
+        return {}
+    new = {name: normal(each.query) for name, each in desired.tables.items() if name not in actual.tables}
+    old = {name: normal(actual.tables[name].query) for name in gone}
+    came, went = Counter(new.values()), Counter(old.values())
+    by_text = {text: name for name, text in old.items()}
+    return {name: by_text[text] for name, text in new.items() if came[text] == 1 and went[text] == 1}
 
 
 def _table_steps(desired: Desired, actual: Actual, renamed: Mapping[str, str]) -> Iterator[Step]:

@@ -63,5 +63,5 @@ FIRST_OR_LAST = {
 }
 COLLECTING = frozenset(("collect_list", "array_agg", "collect_set"))
 JOINING = frozenset(("listagg", "string_agg"))
-NEEDS_TOTAL_ORDER = frozenset(("row_number", "ntile", "lag", "lead", "nth_value"))
+NEEDS_TOTAL_ORDER = frozenset(("row_number", "ntile", "lag", "lead"))
 TIE_SAFE_IN_WINDOW = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))

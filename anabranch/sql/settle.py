@@ -3,8 +3,8 @@
 first(x)        -> the value of x in the least row, rows compared by all input columns; last(x): the greatest row
 collect_list(x) -> sorted; listagg(x) -> in the order of x, after the order given
 max_by(x, y)    -> ties on y to the greatest x; min_by(x, y) to the least; mode(x) -> the least of the most frequent
-row_number, ntile, lag, lead, nth_value, ROWS frames -> ORDER BY, then all input columns
-first_value and the like over a RANGE frame -> by the row's settled place in its partition
+row_number, ntile, lag, lead, ROWS frames -> ORDER BY, then all input columns
+first_value, nth_value and the like over a RANGE frame -> by the row's settled place in its partition
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
@@ -95,8 +95,9 @@ class Source:
         return f"line {line}, column {offset - (self.text.rfind(chr(10), 0, offset) + 1) + 1}"
 
 
+@lru_cache(maxsize=1_000)
 def tokenize(text: str) -> Source:
-    """The tokens of a text; hints and comments are left out."""
+    """The tokens of a text; hints and comments are left out. One query is read many times over, and never changes."""
     try:
         raw = list(_Tokenizer(dialect=Spark()).tokenize(text))
     except TokenError as error:

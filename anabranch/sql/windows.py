@@ -149,8 +149,7 @@ def _call(builder: Builder, planned: _Planned, columns: Sequence[Column], place:
     if call.function in APPROXIMATE:
         builder.context.refuse("APPROXIMATE_AGGREGATE", call.function, call.start)
     rows = spec.frame is not None and spec.frame.rows
-    total = bool(spec.order) and (rows or call.function in NEEDS_TOTAL_ORDER)
-    total = total or (rows and not spec.order)
+    total = rows or (bool(spec.order) and call.function in NEEDS_TOTAL_ORDER)
     if total:
         builder.context.note(TOTAL_NOTE.format(call.function))
     over: list[Part] = [" OVER (", *_order_text(planned, columns, total)]
@@ -179,13 +178,15 @@ def _placed(builder: Builder, call: Call, place: Column, over: list[Part]) -> Ex
             by = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, by)
         picked = expression(f"{FIRST_OR_LAST[call.function]}({{}}, {{}})", "", value, by)
         return Expression(joined([*picked.parts, *_filter(builder, call), *over]), "")
-    if call.function == "nth_value":
-        raise refused("EXPRESSION_NOT_UNDERSTOOD", "nth_value over a RANGE frame")
     if call.within:
         raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{call.function} WITHIN GROUP as a window function")
-    pair = expression("CASE WHEN {} IS NOT NULL THEN struct({} AS p, {} AS v) END", "", value, by, value)
+    pair = expression("struct({} AS p, {} AS v)", "", by, value)
+    if call.function != "nth_value" or call.ignore_nulls:
+        pair = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, pair)
     collected = Expression(joined(["collect_list(", *pair.parts, ")", *_filter(builder, call), *over]), "")
     elements = expression("transform(sort_array({}), x -> x.v)", "", collected)
+    if call.function == "nth_value":
+        return expression("get({}, CAST({} AS INT) - 1)", "", elements, builder.draft(call.arguments[1]))
     if call.function not in JOINING:
         return elements
     separator = builder.draft(call.arguments[1]) if len(call.arguments) > 1 else Expression(("''",), "string")

@@ -31,7 +31,7 @@ def ranking(g: Generator) -> Made:
 def neighbours(g: Generator) -> Made:
     rows = g.rows(Kind.NUMBER)
     (column, *_) = g.plain(rows, *ORDERED)
-    call = g.rng.choice(("lag({})", "lead({})", "lag({}, 2)", "first_value({})"))
+    call = g.rng.choice(("lag({})", "lead({})", "lag({}, 2)", "first_value({})", "nth_value({}, 2)"))
     return _over(g, rows, call.format(named(rows, column)), column.kind, g.plain(rows, *ORDERED)[0])
 
 

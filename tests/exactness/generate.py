@@ -6,6 +6,7 @@ random are the queries and not the names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
@@ -15,6 +16,9 @@ from tests.exactness.shapes import Kind, Made, Rows, Shown, Sides
 
 Construct = Callable[["Generator"], Made]
 CONSTRUCTS: dict[str, Construct] = {}
+NESTING = 0.75
+TRIES = 3
+SAMPLE = 6
 
 
 def construct(function: Construct) -> Construct:
@@ -24,10 +28,20 @@ def construct(function: Construct) -> Construct:
 
 
 class Generator:
-    """Makes one query. `tables` are what it may read, with the sources below each."""
+    """Makes one query. `tables` are what it may read, with the sources below each.
 
-    def __init__(self, rng: Random, tables: Mapping[str, tuple[Shown, ...]], below: Mapping[str, frozenset[str]]):
+    `used` counts the constructs of queries made before; those that were used least are preferred.
+    """
+
+    def __init__(
+        self,
+        rng: Random,
+        tables: Mapping[str, tuple[Shown, ...]],
+        below: Mapping[str, frozenset[str]],
+        used: Counter[str] | None = None,
+    ):
         self.rng = rng
+        self.used = Counter[str]() if used is None else used
         self.tables = tables
         self.below = below
         self.depth = 0
@@ -48,11 +62,16 @@ class Generator:
 
     def rows(self, *kinds: Kind) -> Rows:
         """Rows to read: a table, or a random query; with a column of each of the kinds, if any are named."""
-        if self.depth > 0 and self.rng.random() < 0.75:
-            made = self.query(self.rng.choice(sorted(CONSTRUCTS)), self.depth - 1)
-            if all(any(each.kind is kind for each in made.columns) for kind in kinds):
-                return self.derived(made)
+        if self.depth > 0 and self.rng.random() < NESTING:
+            for _ in range(TRIES):
+                made = self.query(self._next(), self.depth - 1)
+                if all(any(each.kind is kind for each in made.columns) for kind in kinds):
+                    return self.derived(made)
         return self.table(*kinds)
+
+    def _next(self) -> str:
+        """A construct to stand below: of some, the one that was used least."""
+        return min(self.rng.sample(sorted(CONSTRUCTS), SAMPLE), key=lambda name: self.used[name])
 
     def table(self, *kinds: Kind) -> Rows:
         fitting = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from tests.exactness import (
@@ -16,11 +18,32 @@ from tests.exactness.sources import TABLES
 
 MODULES = (constructs_rows, constructs_groups, constructs_subqueries, constructs_order)
 """Importing them fills the table of constructs."""
+BELOW = {name: frozenset({name}) for name in TABLES}
 
 
 def random_query(seed: int, depths: tuple[int, ...] = (0, 1, 1, 2)) -> Made:
     """The query of a seed: seeds one after the other put each construct on top in turn, over `depths` others."""
     names = sorted(CONSTRUCTS)
     rng = Random(f"query {seed}")
-    generator = Generator(rng, TABLES, {name: frozenset({name}) for name in TABLES})
-    return generator.query(names[seed % len(names)], rng.choice(depths))
+    return Generator(rng, TABLES, BELOW).query(names[seed % len(names)], rng.choice(depths))
+
+
+def balanced_queries(count: int, depths: tuple[int, ...]) -> list[Made]:
+    """So many queries that every construct is in about as many of them as every other."""
+    used: Counter[str] = Counter()
+    made = []
+    for number in range(count):
+        rng = Random(f"balanced {number}")
+        on_top = min(sorted(CONSTRUCTS), key=lambda name: used[name])
+        made.append(Generator(rng, TABLES, BELOW, used).query(on_top, rng.choice(depths)))
+        used.update(made[-1].constructs)
+    return made
+
+
+def queries_with(constructs: Sequence[str], count: int, seed: str) -> list[Made]:
+    """So many queries with these constructs on top, in turn, over at most one other."""
+    made = []
+    for number in range(count):
+        rng = Random(f"{seed} {number}")
+        made.append(Generator(rng, TABLES, BELOW).query(constructs[number % len(constructs)], rng.choice((0, 1))))
+    return made

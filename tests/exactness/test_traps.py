@@ -348,3 +348,13 @@ def test_not_a_number_and_negative_zero(shop: Lake) -> None:
     shop.refresh("floats_kept", "floats_max")
     assert rows(shop, "floats_kept") == bag((1, -0.0))
     assert [(abs(row["m"]), row["s"]) for row in shop.table("floats_max").collect()] == [(0.0, 0.0)]
+
+
+def test_a_change_that_nothing_is_left_of_shows_timestamps(shop: Lake) -> None:
+    """The filter takes all of the change away before anything is joined."""
+    source(shop, "met", "k INT, at TIMESTAMP", (1, datetime(2024, 2, 29, 23, 59)))
+    source(shop, "large_only", "k INT, size INT", (1, 200))
+    large = "SELECT 1 FROM large_only AS l WHERE l.k = met.k AND size > 100"
+    stream(shop, "met_large", f"SELECT at FROM met WHERE EXISTS ({large})")
+    moved(shop, "met_large", large_only=([(1, 5)], []))
+    assert shop.table("met_large").count() == 1

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-import duckdb_extension_tpcds
 import pytest
 
 from anabranch.algebra.relation import Column
 from anabranch.compile import compile_query
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.sql.analyzer import TableBinding
+from tests import tpcds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_TYPES = {"integer": "int", "varchar": "string"}
-
-
-def benchmark() -> duckdb.DuckDBPyConnection:
-    folder = Path(duckdb_extension_tpcds.__path__[0])
-    connection = duckdb.connect()
-    connection.execute(f"LOAD '{next(folder.rglob('tpcds.duckdb_extension'))}'")
-    return connection
-
 
 @pytest.fixture(scope="module")
 def queries() -> dict[int, str]:
-    """The queries by number; where DuckDB quotes a name like this: \", Spark wants `."""
-    with benchmark() as connection:
-        found = connection.execute("SELECT query_nr, query FROM tpcds_queries()").fetchall()
-    return {number: text.strip().rstrip(";").replace('"', "`") for number, text in found}
+    return tpcds.queries()
 
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> dict[str, TableBinding]:
     """The tables without any rows."""
-    columns: dict[str, list[Column]] = {}
-    with benchmark() as connection:
+    with tpcds.benchmark() as connection:
         connection.execute("CALL dsdgen(sf = 0)")
-        found = (
-            "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
-        )
-        for table, name, type in connection.execute(found).fetchall():
-            columns.setdefault(table, []).append(Column(name, SPARK_TYPES.get(type.lower(), type.lower())))
+        found = tpcds.schemas(connection)
+    columns = {table: [Column(name, type) for name, type in each.items()] for table, each in found.items()}
     for table, each in columns.items():
         values = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in each)
         spark.sql(f"SELECT {values} WHERE false").createOrReplaceTempView(table)

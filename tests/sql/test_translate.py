@@ -126,6 +126,7 @@ def test_refused(translated: Translate, query: str, code: str) -> None:
         ("SELECT row_number() OVER (ORDER BY a) AS r FROM t", "all columns of the input"),
         ("SELECT sum(a) OVER (ORDER BY b ROWS 1 PRECEDING) AS s FROM t", "all columns of the input"),
         ("SELECT first_value(a) OVER (ORDER BY b) AS f FROM t", "all columns of the input"),
+        ("SELECT nth_value(a, 2) OVER (ORDER BY b) AS f FROM t", "all columns of the input"),
     ],
 )
 def test_settled(spark: SparkSession, analyzer: SparkAnalyzer, translated: Translate, query: str, note: str) -> None:

@@ -25,4 +25,5 @@ SELECT id, sort_array(collect_set(salary) OVER (PARTITION BY dept)) AS xs FROM e
 SELECT id, collect_list(salary) OVER (PARTITION BY dept ORDER BY id) AS xs, listagg(name, '-') OVER (PARTITION BY dept ORDER BY id) AS ns FROM emp;
 SELECT id, sum(salary) OVER (PARTITION BY dept ORDER BY id DESC) AS s FROM emp ORDER BY s + 1, id LIMIT 3;
 SELECT id, max_by(name, id) OVER (PARTITION BY dept) AS m FROM emp;
-SELECT a AS k, sum(c) AS s, lag(sum(c)) OVER (ORDER BY a) AS p FROM t GROUP BY a
+SELECT a AS k, sum(c) AS s, lag(sum(c)) OVER (ORDER BY a) AS p FROM t GROUP BY a;
+SELECT id, nth_value(salary, 2) OVER (PARTITION BY dept ORDER BY id) AS n, nth_value(salary, 2) IGNORE NULLS OVER (ORDER BY id) AS k, nth_value(name, 3) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS r FROM emp
