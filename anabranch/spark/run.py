@@ -318,7 +318,8 @@ class Runner:
 
     def no_rows(self, columns: tuple[Column, ...]) -> pa.Table:
         """A change without rows."""
-        return to_arrow_schema(struct_of((*columns, _WEIGHT_COLUMN))).empty_table()
+        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        return to_arrow_schema(struct_of((*columns, _WEIGHT_COLUMN)), timezone=zone).empty_table()
 
     def _gathered(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
         """In one partition: operators over rows that are at hand then need no shuffle."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import ConflictError, NotFoundError, QueryError, StateError
@@ -31,6 +33,7 @@ from anabranch.store.protocol import (
     Write,
 )
 from anabranch.store.types import check_column, check_columns, duckdb_type
+from anabranch.store.zeros import mixes_zeros
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 _ROWS = "__ab_rows"
@@ -51,11 +54,15 @@ class _Target:
 
 
 class Applier:
-    """Actions in order, on the tables of the snapshot that the transaction began with."""
+    """Actions in order, on the tables of the snapshot that the transaction began with.
+
+    `written` are files that nobody knows if the transaction fails.
+    """
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, tables: dict[str, Table], data: Path) -> None:
         self._cursor = cursor
         self._data = data
+        self.written: list[Path] = []
         self._by_id = {key: _target(table) for key, table in tables.items()}
         self._by_name = {_folded(target.name): target for target in self._by_id.values()}
 
@@ -175,8 +182,12 @@ class Applier:
             )
 
     def _insert(self, target: _Target, rows: pa.Table) -> None:
+        conformed = conform(rows, target.columns)
+        if mixes_zeros(conformed):
+            self._insert_file(target, conformed)
+            return
         columns = ", ".join(identifier(each.name) for each in target.columns)
-        self._cursor.register(_ROWS, conform(rows, target.columns))
+        self._cursor.register(_ROWS, conformed)
         try:
             sql = f"INSERT INTO {target.sql} ({columns}) SELECT {columns} FROM {_ROWS}"
             (inserted,) = self._cursor.execute(sql).fetchall()[0]
@@ -185,12 +196,22 @@ class Applier:
         if inserted != rows.num_rows:
             raise ConflictError("ROWS_LOST", f"{rows.num_rows} rows were to be inserted, {inserted} were")
 
+    def _insert_file(self, target: _Target, rows: pa.Table) -> None:
+        """Rows that DuckDB would not write as they are."""
+        path = target.folder / f"exact-{uuid.uuid4().hex}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.written.append(path)
+        pq.write_table(rows, path, compression="zstd")
+        self._add_files(target, [path])
+
     def _register(self, target: _Target, files: StagedFiles) -> None:
-        if not files.paths:
-            return
-        paths = ", ".join(text(str(move.stored)) for move in plan_moves(files.paths, target.folder))
+        if files.paths:
+            self._add_files(target, [move.stored for move in plan_moves(files.paths, target.folder)])
+
+    def _add_files(self, target: _Target, paths: list[Path]) -> None:
+        listed = ", ".join(text(str(path)) for path in paths)
         self._cursor.execute(
-            f"CALL ducklake_add_data_files({text(LAKE)}, {text(target.name.name)}, [{paths}],"
+            f"CALL ducklake_add_data_files({text(LAKE)}, {text(target.name.name)}, [{listed}],"
             f" schema => {text(target.name.schema)})"
         )
 

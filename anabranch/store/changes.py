@@ -24,6 +24,7 @@ from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
 from anabranch.store.positions import PositionReader
 from anabranch.store.protocol import Version
 from anabranch.store.scan import FileScan, rows_at_most, scan_of_both, scan_of_change, scan_of_rows
+from anabranch.store.zeros import holds_fractions
 
 _ATTEMPTS = 5
 _Result = TypeVar("_Result")
@@ -154,12 +155,16 @@ class Planner:
         return scan_of_change(self._positions.live_files(before), self._positions.live_files(after))
 
     def _segments(self, table: Table, since: int, upto: int) -> list[tuple[FileState, FileState]]:
-        """Windows between compactions that together make the change. A change backwards is one window."""
+        """Windows between compactions that together make the change. A change backwards is one window.
+
+        Others may compact FLOAT and DOUBLE columns with a client that loses the sign of a zero: those are read.
+        """
+        fractions = holds_fractions(table.fields)
         log = self._catalog.log
         entries = log.changes_between(since, upto) if since < upto else None
         windows, start = [], since
         for entry in entries or []:
-            if table.number in entry.compacted and table.number not in entry.changed:
+            if table.number in entry.compacted - entry.changed and not (fractions and table.number in entry.doubtful):
                 windows.append((start, entry.number - 1))
                 start = entry.number
         windows.append((start, upto))

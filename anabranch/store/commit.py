@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TypeVar
 
 import duckdb
@@ -28,6 +29,7 @@ from anabranch.store.documents import DocumentReader
 from anabranch.store.moves import finish_moves, perform_moves, undo_moves
 from anabranch.store.protocol import Action, Commit, StagedFiles, Version, Write
 from anabranch.store.requirements import check_requirements
+from anabranch.store.snapshots import COMPACTION
 from anabranch.store.system import write_documents, write_history
 from anabranch.store.versions import Versions
 
@@ -104,14 +106,17 @@ class Committer:
 
     def _until_committed(self, commit: Commit, actions: tuple[Action, ...], tried: list[str]) -> Version:
         def attempt() -> Version:
-            key = uuid.uuid4().hex
+            key = (COMPACTION if commit.compacts else "") + uuid.uuid4().hex
             tried.append(key)
+            written: list[Path] = []
             try:
-                return self._attempt(commit, actions, key)
+                return self._attempt(commit, actions, key, written)
             except duckdb.Error:
                 rollback(self._writer)
                 if (done := self._find(key)) is not None:
                     return done
+                for path in written:
+                    path.unlink(missing_ok=True)
                 raise
 
         return self._patiently(attempt)
@@ -139,7 +144,7 @@ class Committer:
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _attempt(self, commit: Commit, actions: tuple[Action, ...], key: str) -> Version:
+    def _attempt(self, commit: Commit, actions: tuple[Action, ...], key: str, written: list[Path]) -> Version:
         cursor = self._writer
         cursor.execute("BEGIN")
         reach("commit.begun")
@@ -149,6 +154,7 @@ class Committer:
         self._check(base, commit, actions)
         reach("commit.requirements_checked")
         applier = Applier(cursor, self._catalog.tables(base), self._catalog.data)
+        applier.written = written
         for action in actions:
             applier.apply(action)
         present = self._documents.at(base) if commit.documents else {}

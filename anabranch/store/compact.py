@@ -2,7 +2,7 @@
 
 Compaction may take long, so it does not keep writers out: it has a handle of its own that lets DuckLake commit it on
 top of what others committed meanwhile. Where they deleted from the very files, DuckLake refuses, and the table is left
-for the next time.
+for the next time. A table with negative zeros is compacted by ourselves, because DuckDB would not keep them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 
 import duckdb
 
-from anabranch.errors import StorageError
+from anabranch.errors import AnabranchError, StorageError
 from anabranch.store.catalog import Catalog, Table
-from anabranch.store.commit import is_contention
-from anabranch.store.connection import LAKE, Connection, text
+from anabranch.store.commit import AUTHOR, Committer, is_contention
+from anabranch.store.compact_exactly import compact_exactly
+from anabranch.store.connection import LAKE, METADATA, Connection, identifier, text
 from anabranch.store.crashpoints import reach
 from anabranch.store.protocol import Version
+from anabranch.store.snapshots import COMPACTION
+from anabranch.store.zeros import NEGATIVE_ZERO_TEXT, negative_zero_sql
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +33,39 @@ _RETRIES = 10
 _ATTEMPTS = 5
 
 
-def compact_tables(catalog: Catalog) -> None:
+class _NegativeZeroError(Exception):
+    """DuckDB would write the table's rows with other signs."""
+
+
+def compact_tables(catalog: Catalog, committer: Committer) -> None:
     """Compact every table of the newest snapshot that has something to compact; a table that fails stops no other."""
     tables = catalog.tables(Version(catalog.head())).values()
     failed: dict[str, str] = {}
     stuck: set[str] = set()
+    ours: dict[str, str] = {}
     with contextlib.closing(_Handle(catalog)) as handle:
         for step, statement in _STEPS.items():
             reach(f"compact.before_{step}")
             for table in tables:
-                call = None if table.info.id in failed.keys() | stuck else statement(catalog, table)
-                problem = None if call is None else handle.call(call)
+                done_with = failed.keys() | stuck | ours.keys()
+                call = None if table.info.id in done_with else statement(catalog, table)
+                try:
+                    problem = None if call is None else handle.call(table, call)
+                except _NegativeZeroError:
+                    ours[table.info.id] = table.info.name
+                    continue
                 if problem is not None and step == "flush":
                     # DuckLake cannot move rows in the catalog that are older than a column; it reads them all the same.
                     log.warning("%s is not compacted, its rows in the catalog stay there: %s", table.info.name, problem)
                     stuck.add(table.info.id)
                 elif problem is not None:
                     failed[table.info.id] = problem
+    reach("compact.before_exact")
+    for key, name in ours.items():
+        try:
+            compact_exactly(catalog, committer, key, DELETED_PART)
+        except AnabranchError as error:
+            log.warning("%s is left for the next compaction: %s", name, error)
     present = catalog.tables(Version(catalog.head()))
     left = {present[key].info.name: problem for key, problem in failed.items() if key in present}
     if left:
@@ -60,13 +80,16 @@ class _Handle:
         self._location = catalog.connection.location
         self._connection: Connection | None = None
 
-    def call(self, statement: str) -> str | None:
+    def call(self, table: Table, statement: str) -> str | None:
         """Try a few times, what others keep changing can wait; what went wrong, if twice it was something else."""
         problem: str | None = None
         for attempt in range(_ATTEMPTS):
             try:
-                self._cursor().execute(statement).to_arrow_table()
+                self._perform(table, statement)
                 return None
+            except _NegativeZeroError:
+                self.close()
+                raise
             except duckdb.Error as error:
                 self.close()
                 if not is_contention(error):
@@ -81,6 +104,29 @@ class _Handle:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _perform(self, table: Table, statement: str) -> None:
+        """In one transaction with the look for negative zeros, so that it works on the very rows that were seen."""
+        cursor = self._cursor()
+        cursor.execute("BEGIN")
+        if any(cursor.execute(sql).fetchall() for sql in self._looks(table)):
+            raise _NegativeZeroError
+        extra = f"extra_info => {text(COMPACTION + uuid.uuid4().hex)}"
+        cursor.execute(f"CALL {LAKE}.set_commit_message({text(AUTHOR)}, {text(f'compact {table.info.name}')}, {extra})")
+        cursor.execute(statement).to_arrow_table()
+        cursor.execute("COMMIT")
+
+    def _looks(self, table: Table) -> Iterator[str]:
+        """Queries that find a negative zero: in the table, and among the rows in the catalog, deleted ones included."""
+        condition = negative_zero_sql(table.fields)
+        if condition is None:
+            return
+        place = f"{LAKE}.{identifier(table.info.schema)}.{identifier(table.info.name)}"
+        yield f"SELECT 1 FROM {place} WHERE {condition} LIMIT 1"
+        holders = f"SELECT table_name FROM {METADATA}.ducklake_inlined_data_tables WHERE table_id = {table.number}"
+        for (name,) in self._cursor().execute(holders).fetchall():
+            found = f"regexp_matches(CAST(held AS VARCHAR), {text(NEGATIVE_ZERO_TEXT)})"
+            yield f"SELECT 1 FROM {METADATA}.{identifier(name)} AS held WHERE {found} LIMIT 1"
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:

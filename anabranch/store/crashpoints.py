@@ -18,6 +18,7 @@ CRASH_POINTS = (
     "compact.before_flush",
     "compact.before_merge",
     "compact.before_rewrite",
+    "compact.before_exact",
     "compact.before_cleanup",
     "compact.after_cleanup",
     "expire.before_anchor",

@@ -39,7 +39,7 @@ class Maintainer:
     def compact(self) -> None:
         """Merge small files and rewrite those with many deletes; rows and their history stay as they are."""
         try:
-            compact_tables(self._catalog)
+            compact_tables(self._catalog, self._committer)
         finally:
             reach("compact.before_cleanup")
             self.clean()
@@ -68,10 +68,14 @@ class Maintainer:
 
     def file_counts(self) -> dict[str, int]:
         """How many data files and delete files each table has now, by id."""
-        files = " UNION ALL ".join(
-            f"SELECT table_id, count(*) AS files FROM {kind} WHERE end_snapshot IS NULL GROUP BY table_id"
-            for kind in ("ducklake_data_file", "ducklake_delete_file")
+        data = "SELECT table_id, count(*) AS files FROM ducklake_data_file WHERE end_snapshot IS NULL GROUP BY table_id"
+        # The delete file of a data file that is gone stays without an end.
+        deletes = (
+            "SELECT d.table_id, count(*) AS files FROM ducklake_delete_file d JOIN ducklake_data_file f"
+            " ON f.data_file_id = d.data_file_id WHERE d.end_snapshot IS NULL AND f.end_snapshot IS NULL"
+            " GROUP BY d.table_id"
         )
+        files = f"{data} UNION ALL {deletes}"
         counted = self._catalog.connection.catalog(f"SELECT table_id, sum(files) FROM ({files}) f GROUP BY table_id")
         counts = {int(table): int(count) for table, count in counted}
         tables = self._catalog.tables(Version(self._catalog.head())).values()

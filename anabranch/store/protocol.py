@@ -164,13 +164,17 @@ Document = str | Callable[[Version], str] | None
 
 @dataclass(frozen=True)
 class Commit:
-    """All or nothing: actions in order, documents put (None removes), history rows appended."""
+    """All or nothing: actions in order, documents put (None removes), history rows appended.
+
+    `compacts`: every table has the same rows afterwards, so that the commit is a change to nobody.
+    """
 
     actions: tuple[Action, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     documents: Mapping[str, Document] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     message: str = ""
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

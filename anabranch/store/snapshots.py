@@ -13,6 +13,8 @@ from anabranch.store.connection import Connection
 from anabranch.store.protocol import SnapshotInfo, Version
 
 COMPACTIONS = frozenset({"merge_adjacent", "rewrite_delete", "inline_flush", "compacted_table", "flushed_inlined"})
+COMPACTION = "compaction-"
+"""So begins the extra information of a commit of ours that left every value of every row as it was."""
 _ENTRY = re.compile(r'([a-z_]+):("(?:[^"]|"")*"(?:\."(?:[^"]|"")*")?|\d+)')
 
 
@@ -30,11 +32,21 @@ class Snapshot:
 
     @cached_property
     def changed(self) -> frozenset[int]:
-        return frozenset(table for kind, table in self._numbered if kind not in COMPACTIONS)
+        return frozenset(table for kind, table in self._numbered if kind not in COMPACTIONS and not self.is_exact)
 
     @cached_property
     def compacted(self) -> frozenset[int]:
-        return frozenset(table for kind, table in self._numbered if kind in COMPACTIONS)
+        return frozenset(table for kind, table in self._numbered if kind in COMPACTIONS or self.is_exact)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the entry is a compaction of our own: those of others may lose the sign of a zero."""
+        return (self.extra or "").startswith(COMPACTION)
+
+    @property
+    def doubtful(self) -> frozenset[int]:
+        """Tables that somebody else compacted: where they hold FLOAT or DOUBLE, a value may be another one now."""
+        return frozenset() if self.is_exact else self.compacted - self.changed
 
     @cached_property
     def only_deletes(self) -> frozenset[int]:
@@ -58,6 +70,7 @@ class SnapshotLog:
         self._lock = threading.Lock()
         self._entries: dict[int, Snapshot] = {}
         self._changes: dict[int, list[int]] = {}
+        self._doubtful: dict[int, list[int]] = {}
         self._starts: list[int] = []
         self._last = -1
 
@@ -91,10 +104,11 @@ class SnapshotLog:
                 found = self._entries.get(number)
         return found
 
-    def last_entry(self, table: int, at: int, created: int) -> tuple[int, bool]:
+    def last_entry(self, table: int, at: int, created: int, doubtful: bool = False) -> tuple[int, bool]:
         """The last snapshot up to `at` with an entry that says the table changed, and whether a gap hides more.
 
-        An expired snapshot takes its entry with it; then the answer is the snapshot behind the gap.
+        An expired snapshot takes its entry with it; then the answer is the snapshot behind the gap. `doubtful` takes
+        compactions by others for entries, too.
         """
         with self._lock:
             if at <= created:
@@ -103,6 +117,9 @@ class SnapshotLog:
                 return at, True
             behind_gap = _last_up_to(self._starts, at) or 0
             changed = max(_last_up_to(self._changes.get(table, ()), at) or 0, created)
+            compacted = (_last_up_to(self._doubtful.get(table, ()), at) or 0) if doubtful else 0
+            if compacted > max(changed, behind_gap):
+                return compacted, False
             return (changed, False) if changed >= behind_gap else (behind_gap, True)
 
     def first_change(self, table: int, since: int, upto: int) -> Snapshot | None:
@@ -121,13 +138,15 @@ class SnapshotLog:
     def _extend(self, count: int) -> None:
         added = self._load(self._last)
         if len(self._entries) + len(added) != count or not self._entries:
-            self._entries, self._changes, self._starts = {}, {}, []
+            self._entries, self._changes, self._doubtful, self._starts = {}, {}, {}, []
             added = self._load(-1)
         for number, entry in added.items():
             if number - 1 not in self._entries:
                 self._starts.append(number)
             for table in entry.changed:
                 self._changes.setdefault(table, []).append(number)
+            for table in entry.doubtful:
+                self._doubtful.setdefault(table, []).append(number)
             self._entries[number] = entry
         self._last = max(self._entries)
 

@@ -1,4 +1,8 @@
-"""A process killed at any step of a refresh, a write or upkeep: a tick is committed or it never happened."""
+"""A process killed at any step of a refresh, a write or upkeep: a tick is committed or it never happened.
+
+In every run a refresh is killed while executors write; test_kill_commit.py kills it, and writes, at every step of the
+commit, and tests/store/test_crash.py everything at every step without Spark. The long tests do it all with Spark.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,6 @@ STEPS = {
     "compact": [point for point in CRASH_POINTS if point.startswith("compact.")],
     "expire": [point for point in CRASH_POINTS if point.startswith("expire.")],
 }
-
-
-pytestmark = pytest.mark.soak
-"""Half a minute a kill, with Spark; tests/store/test_crash.py kills at every step without it, in every run."""
 
 
 class Shop:
@@ -121,15 +121,15 @@ def kill_at(shop: Shop, name: str, point: str) -> None:
     shop.check()
 
 
-@pytest.mark.parametrize("point", STEPS["refresh"])
-def test_a_refresh_killed_at_a_named_step(shop: Shop, point: str) -> None:
+@pytest.mark.parametrize("point", [point for point in STEPS["refresh"] if point.startswith("stage.")])
+def test_a_refresh_killed_while_executors_write(shop: Shop, point: str) -> None:
     kill_at(shop, "refresh", point)
 
 
-@pytest.mark.parametrize("name", ["append_by_executors", "change", "compact"])
-def test_a_write_or_compaction_killed_on_its_way(shop: Shop, name: str) -> None:
-    """Every step of these without Spark is in tests/store; here one of each through the public object."""
-    kill_at(shop, name, STEPS[name][len(STEPS[name]) // 2])
+def test_nothing_is_left_behind(shop: Shop) -> None:
+    """After the kills above."""
+    shop.check_nothing_is_left_behind()
+    shop.check_from_scratch()
 
 
 @pytest.mark.soak
@@ -155,17 +155,8 @@ def kill_at_random(shop: Shop, seeds: range) -> None:
         shop.check()
 
 
-def test_killed_at_random_moments(shop: Shop) -> None:
-    """Twenty more without Spark are in tests/store."""
-    kill_at_random(shop, range(8))
-
-
 @pytest.mark.soak
 def test_killed_at_many_random_moments(shop: Shop) -> None:
     kill_at_random(shop, range(1000, 1100))
-
-
-def test_nothing_is_left_behind(shop: Shop) -> None:
-    """After all the kills above."""
     shop.check_nothing_is_left_behind()
     shop.check_from_scratch()

@@ -1,4 +1,4 @@
-"""A writer that a test kills: numbered operations, each of which says in a document that it is done.
+"""A writer that a test kills: numbered operations, each of which says in a document that it is done, or one commit.
 
 It needs no Spark: where executors would write files, a stand-in does. The process that a test starts only forks
 writers, so that a hundred of them cost one start.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
+import traceback
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -134,14 +136,24 @@ def _stage(lake: BareLake, values: list[int]) -> StagedFiles:
     return StagedFiles((str(path),), len(values))
 
 
-def work(folder: str, catalog: str | None, operations: int) -> None:
+def work(folder: str, operations: int, crash_at: str, crash_in: int) -> None:
     """Go on from where the last writer ended."""
-    lake = BareLake(folder, catalog)
+    lake = BareLake(folder)
     key = lake.table("t") or lake.create("t", "a bigint")
     print("ready", flush=True)
     for number in range(lake.done() + 1, operations + 1):
+        if number == crash_in:
+            os.environ["ANABRANCH_CRASH_AT"] = crash_at
         operate(lake, key, number)
         print(f"did {number}", flush=True)
+    lake.close()
+
+
+def make_commit(folder: str, commit: str, crash_at: str) -> None:
+    """A commit that somebody else has worked out."""
+    lake = BareLake(folder)
+    os.environ["ANABRANCH_CRASH_AT"] = crash_at
+    lake.committer.commit(pickle.loads(Path(commit).read_bytes()))
     lake.close()
 
 
@@ -151,8 +163,11 @@ def main() -> None:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
-            os.environ["ANABRANCH_CRASH_AT"] = order["crash_at"]
-            work(order["folder"], order["catalog"], order["operations"])
+            try:
+                make_commit(**order) if "commit" in order else work(**order)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
             os._exit(0)
         print(f"pid {child}", flush=True)
         _, status = os.waitpid(child, 0)

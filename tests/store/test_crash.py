@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,45 +14,18 @@ import pytest
 from anabranch.store.crashpoints import CRASH_POINTS
 
 from .crash_child import BareLake, expected
+from .writers import Writers
 
 OPERATIONS = 5
-ROOT = Path(__file__).parents[2]
-
-
-class Writers:
-    """Starts writers in processes of their own, one at a time."""
-
-    def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._starter = subprocess.Popen(
-            [sys.executable, "-m", "tests.store.crash_child"],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(self, folder: Path, crash_at: str = "", operations: int = OPERATIONS) -> int:
-        order = {"folder": str(folder), "catalog": None, "crash_at": crash_at, "operations": operations}
-        assert self._starter.stdin is not None
-        self._starter.stdin.write(json.dumps(order) + "\n")
-        self._starter.stdin.flush()
-        return int(self.hear("pid"))
-
-    def hear(self, word: str) -> str:
-        """What it says about this; other words are skipped."""
-        assert self._starter.stdout is not None
-        for line in self._starter.stdout:
-            first, _, rest = line.strip().partition(" ")
-            if first == word:
-                return rest
-        raise AssertionError("the starter of writers ended")
-
-    def close(self) -> None:
-        assert self._starter.stdin is not None
-        self._starter.stdin.close()
-        self._starter.wait(60)
+WRITE = tuple(point for point in CRASH_POINTS if point.startswith("commit."))
+STEPS = {
+    "append": (1, WRITE),
+    "change": (2, WRITE),
+    "append_files": (3, tuple(point for point in CRASH_POINTS if point.startswith(("stage.", "commit.")))),
+    "compact": (4, tuple(point for point in CRASH_POINTS if point.startswith("compact."))),
+    "expire": (5, tuple(point for point in CRASH_POINTS if point.startswith("expire."))),
+}
+"""For each kind of operation its number, as crash_child.py counts, and its named steps."""
 
 
 @pytest.fixture(scope="module")
@@ -83,20 +53,26 @@ def _check(folder: Path) -> int:
         lake.close()
 
 
-@pytest.mark.parametrize("point", CRASH_POINTS)
-def test_killed_at_a_named_step(point: str, tmp_path: Path, writers: Writers) -> None:
-    writers.start(tmp_path / "lake", point)
-    assert writers.hear("ended") == str(-signal.SIGKILL), f"{point} was not reached"
+@pytest.mark.parametrize(("kind", "point"), [(kind, point) for kind, (_, points) in STEPS.items() for point in points])
+def test_killed_at_a_named_step(kind: str, point: str, tmp_path: Path, writers: Writers) -> None:
+    number, _ = STEPS[kind]
+    writers.start(tmp_path / "lake", number, point, crash_in=number)
+    assert writers.hear("ended") == str(-signal.SIGKILL), f"{point} was not reached by {kind}"
     before = _check(tmp_path / "lake")
-    writers.start(tmp_path / "lake")
+    assert before in (number - 1, number)
+    writers.start(tmp_path / "lake", OPERATIONS)
     assert writers.hear("ended") == "0"
-    assert _check(tmp_path / "lake") == OPERATIONS >= before
+    assert _check(tmp_path / "lake") == OPERATIONS
+
+
+def test_every_named_step_belongs_to_an_operation() -> None:
+    assert {point for _, points in STEPS.values() for point in points} == set(CRASH_POINTS)
 
 
 def _kill_at_random(writers: Writers, folder: Path, seed: int) -> int:
     """Some operations later, and then anywhere within the next ones: by the writer's own pace, not by the clock."""
     chance = random.Random(seed)
-    writer = writers.start(folder, operations=1000)
+    writer = writers.start(folder, 1000)
     writers.hear("ready")
     ready_at = time.monotonic()
     operations = chance.randint(0, 5)

@@ -15,7 +15,8 @@ from anabranch.store.ducklake import DuckLakeStore
 from anabranch.store.protocol import ROWID, WEIGHT, Version
 from anabranch.store.transaction import Transaction
 
-from .machine import STEPS, LakeMachine, TheirFaultError, follow, run
+from .histories import STEPS, follow, run
+from .machine import LakeMachine, TheirFaultError
 from .tools import canonical, change, counted, difference
 
 NAMES = [name for name, weight in STEPS for _ in range(weight)]
@@ -72,10 +73,10 @@ def write_through_transaction(machine: LakeMachine, store: DuckLakeStore) -> Non
         chosen = [each for each in range(present.num_rows) if machine.random.random() < 0.3]
         gone = present.take(pa.array(chosen, pa.int64()))
         values = gone.drop_columns([ROWID]).to_pydict().values()
-        rows = machine.new_rows(machine.random.randint(0, 4))
-        work.write("t", deletes=gone.column(ROWID), inserts=machine.arrow(rows))
-        machine.model_delete(Counter(canonical(row) for row in zip(*values, strict=True)))
-        machine.model_insert(rows)
+        rows = machine.state.new_rows(machine.random, machine.random.randint(0, 4))
+        work.write("t", deletes=gone.column(ROWID), inserts=machine.state.arrow(rows))
+        deleted = Counter(canonical(row) for row in zip(*values, strict=True))
+        machine.state = machine.state.without(deleted).with_rows(rows)
     state = machine.state
     assert counted(work.read("t")) == state.shown(state.columns)
     assert WEIGHT not in work.read("t").columns
