@@ -67,7 +67,7 @@ class Model:
     def random(cls, schemas: Mapping[str, Schema], rng: Random) -> Model:
         model = cls(schemas)
         for schema in schemas.values():
-            count = rng.choice((0, 6, MOST_ROWS, MOST_ROWS))
+            count = rng.choice((0, *[MOST_ROWS // 2] * 3, *[MOST_ROWS] * 4))
             model.rows[schema.name] = Counter(schema.random_row(rng) for _ in range(count))
         return model
 
@@ -77,7 +77,7 @@ class Model:
     def random_change(self, rng: Random) -> dict[str, TableChange]:
         """Inserts, deletes and updates of one to all tables; applied here at once."""
         names = list(self.schemas)
-        count = rng.choice((1, 2, len(names), len(names)))
+        count = rng.choice((1, 2, *[len(names)] * 4))
         changes = {name: self._random_table_change(name, rng) for name in rng.sample(names, min(count, len(names)))}
         for name, change in changes.items():
             self.rows[name].update(change.inserted)
@@ -88,7 +88,7 @@ class Model:
     def _random_table_change(self, name: str, rng: Random) -> TableChange:
         present = list(self.rows[name].elements())
         schema = self.schemas[name]
-        going = rng.sample(present, rng.randint(min(1, len(present)), min(3, len(present))))
+        going = rng.sample(present, rng.randint(min(1, len(present)), min(4, len(present))))
         if rng.random() < 0.05:
             going = present
         coming: list[Row] = []
