@@ -45,5 +45,5 @@ def queries_with(constructs: Sequence[str], count: int, seed: str) -> list[Made]
     made = []
     for number in range(count):
         rng = Random(f"{seed} {number}")
-        made.append(Generator(rng, TABLES, BELOW).query(constructs[number % len(constructs)], rng.choice((0, 1))))
+        made.append(Generator(rng, TABLES, BELOW).query(constructs[number % len(constructs)], rng.choice((0, 0, 1))))
     return made

@@ -23,11 +23,11 @@ from tests.exactness.tally import Tally
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GRAPHS, NODES, TICKS = 15, 20, 8
+GRAPHS, NODES, TICKS = 15, 20, 10
 OFTEN = (50, 50, 20)
 """Of each construct: ticks with a changed result, ticks with a retraction, ticks with both sides of a join changed."""
 DEPTHS = (0, 1, 1, 2)
-MORE_GRAPHS, MORE_TICKS = 8, 10
+MORE_GRAPHS, MORE_TICKS = 16, 10
 
 
 def queries_of(number: int) -> dict[str, Made]:
