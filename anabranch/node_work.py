@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from anabranch.algebra.relation import Relation
@@ -21,6 +22,9 @@ from anabranch.store.protocol import STATE, CreateTable, TableName, Write
 from anabranch.store.protocol import Action as StoreAction
 
 log = logging.getLogger(__name__)
+
+REMEMBERED = 4096
+"""So many changes of parts are worked out once: the same tables change tick after tick."""
 
 
 @dataclass
@@ -56,8 +60,11 @@ class Item:
 
 def plans_of(part: Part, choice: Choice, changed: frozenset[str]) -> Relation | Guarded | None:
     """How to work a part's change out; None if nothing that it reads changed."""
-    if choice.action is not Action.DIFFERENTIAL:
-        return full_and_diff(part)
+    return _change_of(part, changed) if choice.action is Action.DIFFERENTIAL else full_and_diff(part)
+
+
+@lru_cache(REMEMBERED)
+def _change_of(part: Part, changed: frozenset[str]) -> Relation | Guarded | None:
     return guarded_delta(part, changed) or delta(part, changed)
 
 

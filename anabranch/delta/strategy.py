@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from anabranch.algebra.relation import Aggregate, Consolidate, Empty, Fixpoint, Relation, TopK, Window
 from anabranch.delta.build import minus
@@ -22,9 +21,6 @@ from anabranch.delta.parts import Part, Strategy
 from anabranch.delta.simplify import simplify
 from anabranch.delta.top import delta_of_top, delta_unless_short, initial_top, top_part
 from anabranch.delta.versions import Versions, after, tables_of
-
-REMEMBERED = 4096
-"""Changes of parts that are worked out once: the same tables change tick after tick."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,6 @@ def full_and_diff(part: Part) -> Relation:
     return simplify(Consolidate(minus(initial(part), part.stored)))
 
 
-@lru_cache(REMEMBERED)
 def delta(part: Part, changed: frozenset[str]) -> Relation | None:
     """The change of the stored rows when only the tables `changed` may have changed; None where that changes nothing.
 
@@ -68,7 +63,6 @@ def delta(part: Part, changed: frozenset[str]) -> Relation | None:
     return None if isinstance(change, Empty) else change
 
 
-@lru_cache(REMEMBERED)
 def guarded_delta(part: Part, changed: frozenset[str]) -> Guarded | None:
     """For a part whose change seldom needs a large read: the change without it, and when it is not enough."""
     versions = _versions(part, changed)
