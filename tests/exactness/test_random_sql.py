@@ -28,6 +28,8 @@ OFTEN = (50, 50, 20)
 """Of each construct: ticks with a changed result, ticks with a retraction, ticks with both sides of a join changed."""
 DEPTHS = (0, 1, 1, 2)
 MORE_GRAPHS, MORE_TICKS = 16, 10
+FIRST_GRAPHS, FIRST_TICKS = 4, 5
+"""As much of it as every run of the tests has time for."""
 
 
 def queries_of(number: int) -> dict[str, Made]:
@@ -56,11 +58,18 @@ def tallied(spark: SparkSession, tallies: dict[int, Tally], number: int) -> Tall
     return tallies[number]
 
 
+@pytest.mark.parametrize("number", range(FIRST_GRAPHS))
+def test_graph(spark: SparkSession, number: int) -> None:
+    run_graph(spark, queries_of(number), FIRST_TICKS, Tally())
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("number", range(GRAPHS))
-def test_graph(spark: SparkSession, tallies: dict[int, Tally], number: int) -> None:
+def test_graph_through_all_ticks(spark: SparkSession, tallies: dict[int, Tally], number: int) -> None:
     tallied(spark, tallies, number)
 
 
+@pytest.mark.soak
 def test_every_construct_was_moved_often(spark: SparkSession, tallies: dict[int, Tally]) -> None:
     """Of all graphs together, and of a few more for those constructs whose results happened to change too seldom."""
     found = Tally.sum(tallied(spark, tallies, number) for number in range(GRAPHS))
