@@ -352,9 +352,9 @@ def test_not_a_number_and_negative_zero(shop: Lake) -> None:
 
 def test_a_change_that_nothing_is_left_of_shows_timestamps(shop: Lake) -> None:
     """The filter takes all of the change away before anything is joined."""
-    source(shop, "met", "k INT, at TIMESTAMP", (1, datetime(2024, 2, 29, 23, 59)))
+    source(shop, "dated", "k INT, at TIMESTAMP", (1, datetime(2024, 2, 29, 23, 59)))
     source(shop, "large_only", "k INT, size INT", (1, 200))
-    large = "SELECT 1 FROM large_only AS l WHERE l.k = met.k AND size > 100"
-    stream(shop, "met_large", f"SELECT at FROM met WHERE EXISTS ({large})")
-    moved(shop, "met_large", large_only=([(1, 5)], []))
-    assert shop.table("met_large").count() == 1
+    large = "SELECT 1 FROM large_only AS l WHERE l.k = dated.k AND size > 100"
+    stream(shop, "dated_large", f"SELECT at FROM dated WHERE EXISTS ({large})")
+    moved(shop, "dated_large", large_only=([(1, 5)], []))
+    assert shop.table("dated_large").count() == 1
