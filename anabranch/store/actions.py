@@ -10,7 +10,6 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import ConflictError, NotFoundError, QueryError, StateError
@@ -33,7 +32,7 @@ from anabranch.store.protocol import (
     Write,
 )
 from anabranch.store.types import check_column, check_columns, duckdb_type
-from anabranch.store.zeros import mixes_zeros
+from anabranch.store.zeros import mixes_zeros, write_exactly
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 _ROWS = "__ab_rows"
@@ -201,7 +200,7 @@ class Applier:
         path = target.folder / f"exact-{uuid.uuid4().hex}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         self.written.append(path)
-        pq.write_table(rows, path, compression="zstd")
+        write_exactly(rows, path)
         self._add_files(target, [path])
 
     def _register(self, target: _Target, files: StagedFiles) -> None:

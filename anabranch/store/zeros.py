@@ -8,9 +8,11 @@ both is written by Arrow or by Spark, whose dictionaries compare bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from anabranch.store.catalog import Field
 from anabranch.store.connection import identifier
@@ -29,6 +31,15 @@ def mixes_zeros(rows: pa.Table) -> bool:
     """Whether a column, or a part of one, holds both -0.0 and 0.0."""
     columns = (each.combine_chunks() for each in rows.columns if _has_fractions(each.type))
     return any(_mixes(values) for column in columns for values in _fractions(column))
+
+
+def write_exactly(rows: pa.Table, path: Path) -> None:
+    """Write a file in which every value is as it was given.
+
+    FLOAT and DOUBLE columns get no statistics: Arrow leaves NaN out of them, and who goes by them would not find it.
+    """
+    told = [each.name for each in rows.schema if not _has_fractions(each.type)]
+    pq.write_table(rows, path, compression="zstd", write_statistics=told or False)
 
 
 def negative_zero_sql(fields: tuple[Field, ...]) -> str | None:

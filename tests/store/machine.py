@@ -18,7 +18,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import StorageError
@@ -43,6 +42,7 @@ from anabranch.store.protocol import (
     Write,
 )
 from anabranch.store.versions import Versions
+from anabranch.store.zeros import write_exactly
 
 from .evaluate import evaluate, read_here, weighed
 from .model import TYPES, VALUES, ModelColumn, ModelState, literal
@@ -102,11 +102,11 @@ class LakeMachine:
         self.state = self.state.with_rows(rows)
 
     def insert_file(self) -> None:
-        """A staged file, as executors write it: no field ids."""
+        """A staged file, as executors write it: no field ids, no statistics of a column that may hold NaN."""
         rows = self.state.new_rows(self.random, self.random.randint(1, 6))
         place = self.opened.staging / uuid.uuid4().hex / f"staged-{uuid.uuid4().hex}.parquet"
         place.parent.mkdir(parents=True)
-        pq.write_table(self.state.arrow(rows), place)
+        write_exactly(self.state.arrow(rows), place)
         self._commit(Write(self.table_id, inserts=(StagedFiles((str(place),), len(rows)),)))
         self.state = self.state.with_rows(rows)
 

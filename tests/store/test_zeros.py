@@ -65,6 +65,14 @@ def change(lake: BareLake, key: str, since: Version, upto: Version) -> dict[Any,
     return weighed(evaluate(lake.catalog, table, lake.planner.change(table, since.number, upto.number)))
 
 
+def test_nobody_who_goes_by_statistics_misses_a_nan(lake: BareLake) -> None:
+    key = lake.create("t", "k int; x double")
+    insert(lake, key, pa.table({"k": pa.array([1, 2, 3, 4], pa.int32()), "x": [0.0, -0.0, 1.5, float("nan")]}))
+    with outsider(lake.opened.folder) as client:
+        found = client.execute("SELECT k FROM t WHERE x > 2 ORDER BY k").fetchall()
+    assert found == [(4,)]
+
+
 def test_rows_are_written_as_they_are(lake: BareLake) -> None:
     key = lake.create("t", NESTED)
     insert(lake, key, NESTED_ROWS)
