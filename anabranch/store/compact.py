@@ -24,6 +24,7 @@ from anabranch.store.connection import LAKE, METADATA, Connection, identifier, t
 from anabranch.store.crashpoints import reach
 from anabranch.store.protocol import Version
 from anabranch.store.snapshots import COMPACTION
+from anabranch.store.statistics import widen_ranges
 from anabranch.store.zeros import NEGATIVE_ZERO_TEXT, negative_zero_sql
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ def compact_tables(catalog: Catalog, committer: Committer) -> None:
                     stuck.add(table.info.id)
                 elif problem is not None:
                     failed[table.info.id] = problem
+        for table in tables:
+            handle.mend(table)
     reach("compact.before_exact")
     for key, name in ours.items():
         try:
@@ -98,6 +101,14 @@ class _Handle:
                     problem = str(error).partition("Stack Trace")[0].strip()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
         return problem
+
+    def mend(self, table: Table) -> None:
+        """Statistics that a rewrite has lost; if somebody else is at them, the next compaction does it."""
+        try:
+            widen_ranges(self._cursor(), table)
+        except duckdb.Error as error:
+            log.info("the statistics of %s are left for the next compaction: %s", table.info.name, error)
+            self.close()
 
     def close(self) -> None:
         """Let go of it; the next call opens another."""

@@ -41,6 +41,7 @@ from anabranch.store.protocol import (
     Version,
     Write,
 )
+from anabranch.store.statistics import widen_ranges
 from anabranch.store.versions import Versions
 from anabranch.store.zeros import write_exactly
 
@@ -186,6 +187,7 @@ class LakeMachine:
     def rewrite(self) -> None:
         threshold = self.random.choice([0.0, 0.3])
         self._maintain(f"CALL ducklake_rewrite_data_files('{{lake}}', delete_threshold => {threshold})")
+        widen_ranges(self.opened.connection.writer(), self._table(self.catalog.head()))
 
     def flush(self) -> None:
         self._maintain("CALL ducklake_flush_inlined_data('{lake}')")

@@ -1,0 +1,69 @@
+"""Mends the statistics of a table after DuckLake's rewrite of its files.
+
+A rewrite takes a column's range anew from the files. Where one of them has only NULLs it finds no range, the next
+insert then counts as the first one ever, and clients that go by the range do not see the rows outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import duckdb
+
+from anabranch.store.catalog import Field, Table
+from anabranch.store.connection import METADATA, text
+from anabranch.store.types import duckdb_type
+
+
+def widen_ranges(cursor: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """Make the range of every column include those of all files that the table has now."""
+    known = cursor.execute(_all_ranges(table)).fetchall()
+    by_column: dict[int, list[tuple[str, str]]] = {}
+    for column, least, most, _ in known:
+        if least is not None and most is not None:
+            by_column.setdefault(column, []).append((least, most))
+    for column, least, most, is_tables in known:
+        field = next((each for each in _inner(table.fields) if each.id == column), None)
+        if is_tables and field is not None and field.readable and column in by_column:
+            wanted = _hull(cursor, duckdb_type(field.type), by_column[column])
+            if wanted not in (None, (least, most)):
+                cursor.execute(_set_range(table, column, (least, most), wanted))
+
+
+def _all_ranges(table: Table) -> str:
+    """By column the different ranges of the files, and that of the table."""
+    return (
+        f"SELECT DISTINCT column_id, min_value, max_value, false FROM {METADATA}.ducklake_file_column_stats "
+        f"JOIN {METADATA}.ducklake_data_file USING (data_file_id, table_id) "
+        f"WHERE table_id = {table.number} AND end_snapshot IS NULL "
+        f"UNION ALL SELECT column_id, min_value, max_value, true FROM {METADATA}.ducklake_table_column_stats "
+        f"WHERE table_id = {table.number}"
+    )
+
+
+def _inner(fields: Iterable[Field]) -> Iterator[Field]:
+    """The columns that have values of their own, parts of nested ones included."""
+    for field in fields:
+        yield from _inner(field.children) if field.children else (field,)
+
+
+def _hull(cursor: duckdb.DuckDBPyConnection, kind: str, ranges: list[tuple[str, str]]) -> tuple[str, str] | None:
+    """The least and the greatest of all, in the words they were given in; None if one cannot be understood."""
+    typed = f"TRY_CAST(least AS {kind}) AS low, TRY_CAST(most AS {kind}) AS high"
+    values = ", ".join(f"({text(least)}, {text(most)})" for least, most in ranges)
+    found = cursor.execute(
+        f"SELECT arg_min(least, low), arg_max(most, high), bool_and(low IS NOT NULL AND high IS NOT NULL) "
+        f"FROM (SELECT *, {typed} FROM (VALUES {values}) AS ranges(least, most))"
+    ).fetchone()
+    return (found[0], found[1]) if found is not None and found[2] else None
+
+
+def _set_range(table: Table, column: int, seen: tuple[str | None, str | None], wanted: tuple[str, str]) -> str:
+    """Unless somebody else has set it meanwhile."""
+    least, most = ("NULL" if each is None else text(each) for each in seen)
+    return (
+        f"UPDATE {METADATA}.ducklake_table_column_stats "
+        f"SET min_value = {text(wanted[0])}, max_value = {text(wanted[1])} "
+        f"WHERE table_id = {table.number} AND column_id = {column} "
+        f"AND min_value IS NOT DISTINCT FROM {least} AND max_value IS NOT DISTINCT FROM {most}"
+    )
