@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _GROUP = "spark.jobGroup.id"
+_CALL_SITE = "callSite.long"
+"""Spark looks where in the program it was called, for every operator of a plan, unless somebody has said it."""
 _LISTENER_MILLISECONDS = 5_000
 _number = itertools.count()
 
@@ -46,12 +48,14 @@ class JobCount:
             yield
             return
         context = self.spark.sparkContext
-        before = context.getLocalProperty(_GROUP)
-        context.setLocalProperty(_GROUP, self.group)
+        before = {key: context.getLocalProperty(key) for key in (_GROUP, _CALL_SITE)}
+        for key in before:
+            context.setLocalProperty(key, self.group)
         try:
             yield
         finally:
-            context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type]
+            for key, value in before.items():
+                context.setLocalProperty(key, value)  # type: ignore[arg-type]
 
     def _job_ids(self) -> list[int]:
         context = self.spark.sparkContext

@@ -28,6 +28,7 @@ from anabranch.algebra.relation import (
 from anabranch.algebra.walk import leaves, tree_size
 from anabranch.errors import RefreshError
 from anabranch.spark.failure import TooLargeError, running
+from anabranch.spark.local_rows import frame_of
 from anabranch.spark.located import Located, check_deletes, no_rowids
 from anabranch.spark.moved import Moved, signed
 from anabranch.spark.quote import quoted
@@ -329,8 +330,7 @@ class Runner:
         """A small Arrow table as a frame."""
         weight = (_WEIGHT_COLUMN,) if weighted else ()
         with running():
-            picked = _with_chunks(table.select([each.name for each in columns + weight]))
-            return self.spark.createDataFrame(picked, struct_of(columns + weight))
+            return frame_of(self.spark, table.select([each.name for each in columns + weight]), columns + weight)
 
     def view(self, frame: DataFrame) -> str:
         """The frame under a name, until the runner is closed."""
@@ -338,13 +338,6 @@ class Runner:
         frame.createOrReplaceTempView(name)
         self._views.append(name)
         return name
-
-
-def _with_chunks(table: pa.Table) -> pa.Table:
-    """The same table; one without rows may have no chunks at all, which PySpark does not take."""
-    if table.num_rows:
-        return table
-    return pa.Table.from_arrays([pa.array([], each.type) for each in table.schema], schema=table.schema)
 
 
 def summed_up(change: Relation) -> Relation:

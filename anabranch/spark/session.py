@@ -47,6 +47,8 @@ FOR_SMALL_CHANGES = {
         "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,"
         "org.apache.spark.sql.catalyst.optimizer.PushLeftSemiLeftAntiThroughJoin"
     ),
+    # Spark looks at the whole plan again after every rule that changed it.
+    "spark.sql.lightweightPlanChangeValidation": "false",
     # The estimated size of joins multiplies; rows at hand stay where they are whatever it says.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
 }
