@@ -21,6 +21,7 @@ from anabranch.errors import StorageError
 from anabranch.store.catalog import Catalog, FileState, Table
 from anabranch.store.connection import is_stale
 from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
+from anabranch.store.mend import note_columns
 from anabranch.store.positions import PositionReader
 from anabranch.store.protocol import Version
 from anabranch.store.scan import FileScan, rows_at_most, scan_of_both, scan_of_change, scan_of_rows
@@ -68,6 +69,7 @@ class Planner:
         self._catalog = catalog
         self._positions = PositionReader()
         self._states = _States()
+        self._noted: frozenset[str] = frozenset()
 
     def rows(self, table: Table, at: int) -> Plan:
         """The plan of the table's rows at a snapshot."""
@@ -176,9 +178,17 @@ class Planner:
             if state.inlined_rows:
                 stored = self._catalog.table(table.info.id, Version(state.at))
                 assert stored is not None
+                self._note_columns(stored, frozenset(state.inlined_rows))
                 rows = read_inlined(self._catalog.connection, stored, table, state.at, state.inlined_rows)
                 found.append((weight, rows))
         return found
+
+    def _note_columns(self, table: Table, holders: frozenset[str]) -> None:
+        """Before rows in the catalog are read for the first time; what was read of them before is read again."""
+        if not holders <= self._noted:
+            self._noted |= holders
+            if note_columns(self._catalog.connection, table):
+                raise InlinedRowsMovedError
 
     def _state(self, table: Table, at: int) -> FileState:
         """What the catalog says of the table at a snapshot: asked once as long as nothing is committed."""

@@ -22,9 +22,9 @@ from anabranch.store.commit import AUTHOR, Committer, is_contention
 from anabranch.store.compact_exactly import compact_exactly
 from anabranch.store.connection import LAKE, METADATA, Connection, identifier, text
 from anabranch.store.crashpoints import reach
+from anabranch.store.mend import note_columns, widen_ranges
 from anabranch.store.protocol import Version
 from anabranch.store.snapshots import COMPACTION
-from anabranch.store.statistics import widen_ranges
 from anabranch.store.zeros import NEGATIVE_ZERO_TEXT, negative_zero_sql
 
 log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ def compact_tables(catalog: Catalog, committer: Committer) -> None:
             reach(f"compact.before_{step}")
             for table in tables:
                 done_with = failed.keys() | stuck | ours.keys()
-                call = None if table.info.id in done_with else statement(catalog, table)
                 try:
+                    call = None if table.info.id in done_with else statement(catalog, table)
                     problem = None if call is None else handle.call(table, call)
                 except _NegativeZeroError:
                     ours[table.info.id] = table.info.name
@@ -149,6 +149,7 @@ def _flush(catalog: Catalog, table: Table) -> str | None:
     state = catalog.file_state(table, catalog.head())
     if not (state.inlined_rows or state.inlined_deletes):
         return None
+    note_columns(catalog.connection, table)
     named = f"schema_name => {text(table.info.schema)}, table_name => {text(table.info.name)}"
     return f"CALL ducklake_flush_inlined_data({text(LAKE)}, {named})"
 

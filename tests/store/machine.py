@@ -26,6 +26,7 @@ from anabranch.store.changes import Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
 from anabranch.store.maintain import Maintainer
+from anabranch.store.mend import note_columns, widen_ranges
 from anabranch.store.open import Opened, open_lake
 from anabranch.store.protocol import (
     MAIN,
@@ -41,7 +42,6 @@ from anabranch.store.protocol import (
     Version,
     Write,
 )
-from anabranch.store.statistics import widen_ranges
 from anabranch.store.versions import Versions
 from anabranch.store.zeros import write_exactly
 
@@ -190,6 +190,7 @@ class LakeMachine:
         widen_ranges(self.opened.connection.writer(), self._table(self.catalog.head()))
 
     def flush(self) -> None:
+        note_columns(self.opened.connection, self._table(self.catalog.head()))
         self._maintain("CALL ducklake_flush_inlined_data('{lake}')")
 
     def compact(self) -> None:

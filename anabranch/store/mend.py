@@ -1,18 +1,45 @@
-"""Mends the statistics of a table after DuckLake's rewrite of its files.
+"""Mends what DuckLake leaves wrong in its catalog, so that neither we nor others read rows as they are not.
 
-A rewrite takes a column's range anew from the files. Where one of them has only NULLs it finds no range, the next
-insert then counts as the first one ever, and clients that go by the range do not see the rows outside of it.
+- A rewrite takes a column's range anew from the files. Where one of them has only NULLs it finds no range, the next
+  insert then counts as the first one ever, and clients that go by the range do not see the rows outside of it.
+- It is noted since when a table has the columns it has, but not when it starts to put rows into the catalog later on.
+  Clients that did not see it happen take them for rows of the table's first columns.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 import duckdb
 
 from anabranch.store.catalog import Field, Table
-from anabranch.store.connection import METADATA, text
+from anabranch.store.connection import METADATA, Connection, text
 from anabranch.store.types import duckdb_type
+
+
+def note_columns(connection: Connection, table: Table) -> bool:
+    """Note for all rows in the catalog with which columns they were written; False if that was known."""
+    held = f"SELECT schema_version FROM ducklake_inlined_data_tables WHERE table_id = {table.number}"
+    noted = f"SELECT schema_version FROM ducklake_schema_versions WHERE table_id = {table.number}"
+    unknown = sorted(int(version) for (version,) in connection.catalog(f"{held} EXCEPT {noted}"))
+    if not unknown:
+        return False
+    with contextlib.closing(connection.separate()) as cursor:
+        for version in unknown:
+            cursor.execute(_note(table, version))
+    connection.renew()
+    return True
+
+
+def _note(table: Table, version: int) -> str:
+    """They are the columns of the last version before it: putting rows into the catalog changes none."""
+    versions = f"{METADATA}.ducklake_schema_versions"
+    return (
+        f"INSERT INTO {versions} (begin_snapshot, schema_version, table_id) "
+        f"SELECT max(begin_snapshot), {version}, {table.number} FROM {versions} "
+        f"WHERE table_id = {table.number} AND schema_version < {version} HAVING max(begin_snapshot) IS NOT NULL"
+    )
 
 
 def widen_ranges(cursor: duckdb.DuckDBPyConnection, table: Table) -> None:
