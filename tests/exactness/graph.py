@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from anabranch import Lake
 from anabranch.observe.report import Report
@@ -90,6 +91,20 @@ class Graph:
         self._ask({name: rows.schema for name, rows in stored.items() if name not in self._wanted})
         found = {name: unlike(self._wanted[name], stored_bag(rows)) for name, rows in stored.items()}
         return {name: (missing, unexpected) for name, (missing, unexpected) in found.items() if missing or unexpected}
+
+    def raises(self, name: str) -> bool:
+        """Whether the stream table's query cannot be run on the model as it is now."""
+        try:
+            self.oracle.sql(f"SELECT {AS_JSON} FROM {name}").collect()
+        except PySparkException:
+            return True
+        return False
+
+    def set_aside(self, name: str) -> None:
+        """Do without the stream table from now on."""
+        self.lake.drop_stream_table(name)
+        for known in (self.settled, self.sources, self._wanted):
+            known.pop(name, None)
 
     def _ask(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Run these stream tables' settled queries on the model, all in one job."""
