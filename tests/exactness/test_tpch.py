@@ -22,6 +22,10 @@ SHARE = 0.01
 CHANGED_TICKS = 3
 
 
+SOME_OF_BRAND_23 = "UPDATE part SET p_brand = 'Brand#23', p_container = 'MED BOX' WHERE p_partkey % 100 = 7"
+"""At this scale no part is what query 17 looks for, and it would show a NULL whatever changes."""
+
+
 def selective_changes(tick: int) -> tuple[str, ...]:
     """Changes of rows that the most selective queries show: at this scale a random row is seldom one of them."""
     of_brand_23 = "SELECT p_partkey FROM part WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"
@@ -46,9 +50,10 @@ def test_all_queries_through_ten_ticks(spark: SparkSession, tmp_path: Path) -> N
     changed: Counter[str] = Counter()
     with anabranch.connect(str(tmp_path / "lake"), spark=spark) as lake:
         tpch.load(lake, tpch.generate(SCALE, tmp_path / "data"))
+        lake.sql(SOME_OF_BRAND_23)
         for name, query in names.items():
             lake.create_stream_table(name, query, refresh_mode="DIFFERENTIAL")
-        empty = [name for name in names if lake.table(name).isEmpty()]
+        empty = [name for name in names if lake.table(name).dropna(how="all").isEmpty()]
         assert empty == []
         for number in range(TICKS):
             tpch.apply(lake, Statements((*tpch.changes(number, SHARE).texts, *selective_changes(number))))
