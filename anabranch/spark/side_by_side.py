@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark import inheritable_thread_target
@@ -37,6 +38,6 @@ def side_by_side(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]
         yield from map(work, items)
         return
     with ThreadPoolExecutor(min(THREADS, len(items))) as pool:
-        # One target for each item: the properties of this thread's jobs are copied when it is made.
-        futures = [pool.submit(inheritable_thread_target(spark)(work), each) for each in items]
+        # One target for each item: the properties of this thread's jobs are copied when it is made, and its context.
+        futures = [pool.submit(copy_context().run, inheritable_thread_target(spark)(work), each) for each in items]
         yield from (each.result() for each in futures)
