@@ -15,12 +15,15 @@ from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
 from anabranch.spark.moved import difference
+from anabranch.spark.session import tuned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 SHOWN_ROWS = 20
 FLOAT_TOLERANCE = 1e-9
+WITHOUT_CONSTRAINTS = {"spark.sql.constraintPropagation.enabled": "false"}
+"""Spark 4.2 fails on what it infers of an EXISTS among the outputs of a query that is one side of a union."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def check_node(engine: Engine, name: str) -> CheckResult:
 
 def _compared(engine: Engine, pinned: Pinned, node: StreamTable) -> CheckResult:
     stored = rows_of(engine, pinned, node.id)
-    leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
+    with tuned(engine.session, WITHOUT_CONSTRAINTS):
+        leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
     unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])
     return CheckResult(
         node.name,

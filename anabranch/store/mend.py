@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import time
 from collections.abc import Iterable, Iterator
 
 import duckdb
@@ -17,19 +19,35 @@ from anabranch.store.catalog import Field, Table
 from anabranch.store.connection import METADATA, Connection, text
 from anabranch.store.types import duckdb_type
 
+_ATTEMPTS = 50
+
 
 def note_columns(connection: Connection, table: Table) -> bool:
-    """Note for all rows in the catalog with which columns they were written; False if that was known."""
-    held = f"SELECT schema_version FROM ducklake_inlined_data_tables WHERE table_id = {table.number}"
-    noted = f"SELECT schema_version FROM ducklake_schema_versions WHERE table_id = {table.number}"
-    unknown = sorted(int(version) for (version,) in connection.catalog(f"{held} EXCEPT {noted}"))
-    if not unknown:
+    """Note for all rows in the catalog with which columns they were written; False if there is no doubt."""
+    held = connection.catalog(
+        f"SELECT schema_version FROM ducklake_inlined_data_tables WHERE table_id = {table.number}"
+    )
+    noted = connection.catalog(f"SELECT schema_version FROM ducklake_schema_versions WHERE table_id = {table.number}")
+    unknown = sorted({int(version) for (version,) in held} - {int(version) for (version,) in noted})
+    if not unknown or len(noted) == 1:
         return False
-    with contextlib.closing(connection.separate()) as cursor:
-        for version in unknown:
-            cursor.execute(_note(table, version))
+    for version in unknown:
+        _patiently(connection, _note(table, version))
     connection.renew()
     return True
+
+
+def _patiently(connection: Connection, statement: str) -> None:
+    """Others hold the catalog for moments."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            with contextlib.closing(connection.separate()) as cursor:
+                cursor.execute(statement)
+            return
+        except duckdb.Error:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(random.uniform(0, 0.2))
 
 
 def _note(table: Table, version: int) -> str:
@@ -38,7 +56,8 @@ def _note(table: Table, version: int) -> str:
     return (
         f"INSERT INTO {versions} (begin_snapshot, schema_version, table_id) "
         f"SELECT max(begin_snapshot), {version}, {table.number} FROM {versions} "
-        f"WHERE table_id = {table.number} AND schema_version < {version} HAVING max(begin_snapshot) IS NOT NULL"
+        f"WHERE table_id = {table.number} AND schema_version <= {version} "
+        f"HAVING max(schema_version) < {version}"
     )
 
 
