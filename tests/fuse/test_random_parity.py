@@ -6,21 +6,17 @@ query that cannot be run on every row.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import anabranch
 from anabranch.errors import StateError
-from tests.scheduler.graphs import RandomGraph
+from tests.scheduler.graphs import FEW, RandomGraph, temporary_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,14 +25,6 @@ if TYPE_CHECKING:
 
 LIMIT = 4
 STEPS = ("change", "change", "several", "break", "mend", "refresh", "refresh", "refresh_some", "pause", "resume")
-FEW = settings(
-    max_examples=2,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
 
 
 @dataclass
@@ -121,9 +109,3 @@ def test_fused_is_one_by_one_often(spark: SparkSession) -> None:
     for seed in range(40):
         found += run(spark, seed, nodes=7, steps=20)
     assert min(found[each] for each in ("FUSED", "FULL", "CHANGE_TOO_LARGE")) > 20, found
-
-
-@contextmanager
-def temporary_lake(spark: SparkSession, **given: Any) -> Iterator[anabranch.Lake]:
-    with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder, spark=spark, **given) as lake:
-        yield lake

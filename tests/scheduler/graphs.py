@@ -5,11 +5,20 @@ Every table has the columns k and v, so that any query may read any table.
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, Phase, settings
 
 import anabranch
 from anabranch.errors import StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ONE_INPUT = (
     "SELECT k, v FROM {0} WHERE v % 3 <> 0",
@@ -28,6 +37,15 @@ TWO_INPUTS = (
     "SELECT k, v FROM {0} EXCEPT ALL SELECT k, v FROM {1}",
     "SELECT (SELECT COUNT(*) FROM {0}) AS k, (SELECT COALESCE(SUM(v), 0) FROM {1}) AS v",
 )
+FEW = settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+"""As many random graphs as every run of the tests has time for."""
 MODES = ("DIFFERENTIAL", "DIFFERENTIAL", "AUTO", "FULL")
 
 
@@ -157,3 +175,9 @@ class RandomGraph:
 
     def _id(self, name: str) -> str:
         return self.lake._engine.pin().node(name).id
+
+
+@contextmanager
+def temporary_lake(spark: SparkSession, **given: Any) -> Iterator[anabranch.Lake]:
+    with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder, spark=spark, **given) as lake:
+        yield lake

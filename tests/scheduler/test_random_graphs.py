@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import anabranch
 from anabranch import refresh, work
 from anabranch.inputs import TickInputs
-from tests.scheduler.graphs import RandomGraph
+from tests.scheduler.graphs import FEW, RandomGraph, temporary_lake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +22,6 @@ if TYPE_CHECKING:
     from anabranch.engine import Engine
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
-FEW = settings(
-    max_examples=2,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
 
 
 @FEW
@@ -105,9 +93,3 @@ def shuffled_work(rng: Random) -> type[work.TickWork]:
             super().__init__(engine, inputs, ordered, *more)
 
     return Shuffled
-
-
-@contextmanager
-def temporary_lake(spark: SparkSession, **given: Any) -> Iterator[anabranch.Lake]:
-    with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder, spark=spark, **given) as lake:
-        yield lake
