@@ -49,8 +49,8 @@ def compact_tables(catalog: Catalog, committer: Committer) -> None:
             reach(f"compact.before_{step}")
             for table in tables:
                 done_with = failed.keys() | stuck | ours.keys()
+                call = None if table.info.id in done_with else statement(catalog, table)
                 try:
-                    call = None if table.info.id in done_with else statement(catalog, table)
                     problem = None if call is None else handle.call(table, call)
                 except _NegativeZeroError:
                     ours[table.info.id] = table.info.name

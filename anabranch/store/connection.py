@@ -191,8 +191,10 @@ def _open(location: Location, create: bool, retries: int) -> duckdb.DuckDBPyConn
 
 def is_stale(error: duckdb.Error) -> bool:
     """Whether the handle remembers a table as it no longer is, or its inlined rows where they are not; renew helps."""
-    is_one = isinstance(error, duckdb.BinderException | duckdb.CatalogException)
-    return is_one or any(each in str(error) for each in ("Catalog Error:", "Binder Error:"))  # or was when committing
+    if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        return True
+    # What DuckLake meets when it commits comes inside another error.
+    return any(each in str(error) for each in ("Catalog Error:", "Binder Error:"))
 
 
 def _prepare(database: duckdb.DuckDBPyConnection, retries: int) -> None:

@@ -64,13 +64,14 @@ def _note(table: Table, version: int) -> str:
 def widen_ranges(cursor: duckdb.DuckDBPyConnection, table: Table) -> None:
     """Make the range of every column include those of all files that the table has now."""
     known = cursor.execute(_all_ranges(table)).fetchall()
-    by_column: dict[int, list[tuple[str, str]]] = {}
+    by_column: dict[int, set[tuple[str, str]]] = {}
     for column, least, most, _ in known:
         if least is not None and most is not None:
-            by_column.setdefault(column, []).append((least, most))
+            by_column.setdefault(column, set()).add((least, most))
+    fields = {each.id: each for each in _inner(table.fields) if each.readable}
     for column, least, most, is_tables in known:
-        field = next((each for each in _inner(table.fields) if each.id == column), None)
-        if is_tables and field is not None and field.readable and column in by_column:
+        field = fields.get(column)
+        if is_tables and field is not None and by_column.get(column, {(least, most)}) != {(least, most)}:
             wanted = _hull(cursor, duckdb_type(field.type), by_column[column])
             if wanted not in (None, (least, most)):
                 cursor.execute(_set_range(table, column, (least, most), wanted))
@@ -93,10 +94,10 @@ def _inner(fields: Iterable[Field]) -> Iterator[Field]:
         yield from _inner(field.children) if field.children else (field,)
 
 
-def _hull(cursor: duckdb.DuckDBPyConnection, kind: str, ranges: list[tuple[str, str]]) -> tuple[str, str] | None:
+def _hull(cursor: duckdb.DuckDBPyConnection, kind: str, ranges: set[tuple[str, str]]) -> tuple[str, str] | None:
     """The least and the greatest of all, in the words they were given in; None if one cannot be understood."""
     typed = f"TRY_CAST(least AS {kind}) AS low, TRY_CAST(most AS {kind}) AS high"
-    values = ", ".join(f"({text(least)}, {text(most)})" for least, most in ranges)
+    values = ", ".join(f"({text(least)}, {text(most)})" for least, most in sorted(ranges))
     found = cursor.execute(
         f"SELECT arg_min(least, low), arg_max(most, high), bool_and(low IS NOT NULL AND high IS NOT NULL) "
         f"FROM (SELECT *, {typed} FROM (VALUES {values}) AS ranges(least, most))"
