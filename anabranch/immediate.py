@@ -31,11 +31,11 @@ from anabranch.observe.record import TickCost, history_row, readable
 from anabranch.observe.report import NodeReport
 from anabranch.pinned import Pinned, pin
 from anabranch.spark.moved import zset_sum
+from anabranch.spark.rows import Rows
 from anabranch.store.protocol import Document, DocumentIs, Requirement, TableUnchanged, Version
 from anabranch.work import TickWork
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from anabranch.store.transaction import Transaction
@@ -55,7 +55,7 @@ class WriteInputs(TickInputs):
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         return self.transaction.read(table) if table in self.transaction.written else super().rows_after(node, table)
 
-    def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
+    def _after(self, node: StreamTable, table: str) -> Rows:
         return self.transaction.read(table) if table in self.transaction.written else super()._after(node, table)
 
     def change_rows(self, node: StreamTable) -> int:
@@ -65,7 +65,7 @@ class WriteInputs(TickInputs):
     def read_ahead(self, nodes: Sequence[StreamTable], limit: int) -> None:
         """Nothing: a write is small and mostly in memory, its changes are read where they are used."""
 
-    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
+    def _change(self, node: StreamTable, table: str, start: Version) -> Rows:
         if table not in self.transaction.written:
             return super()._change(node, table, start)
         change = self.transaction.change(table)

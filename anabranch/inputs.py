@@ -34,6 +34,7 @@ from anabranch.delta.state import PART_PREFIX
 from anabranch.fuse.ahead import NOTHING, seen_by_readers
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
+from anabranch.spark.rows import Later, Rows
 from anabranch.spark.together import collect_tagged
 from anabranch.store.protocol import ROWID, Store, Version
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Frames = dict[Relation, "Callable[[], DataFrame | pa.Table]"]
+Frames = dict[Relation, Callable[[], Rows]]
 
 SMALL_TABLE_ROWS = 2_000
 """A source with no more rows is read as a whole, once for all nodes and until it changes."""
@@ -95,7 +96,7 @@ class TickInputs:
 
     def _named(
         self, leaf: Before | After | Change | Stored, node: StreamTable, since: Mapping[str, Version]
-    ) -> tuple[Relation, Callable[[], DataFrame | pa.Table]]:
+    ) -> tuple[Relation, Callable[[], Rows]]:
         match leaf:
             case Stored(part, columns):
                 stored = _part(node, part)
@@ -131,14 +132,18 @@ class TickInputs:
         table = leaf.table.rpartition("@")[0]
         return self.row_count(table) if table in self.pinned.sources or table in self.pinned.nodes else 0
 
-    def both_versions(self, before: Before, after: After) -> tuple[After, DataFrame] | None:
-        """One leaf for two versions of a source, and its rows, each with WAS_THERE and IS_THERE."""
-        table, _, since = before.table.rpartition("@")
+    def both_versions(self, before: Before, after: After) -> After | None:
+        """One leaf for two versions of a source, each row with WAS_THERE and IS_THERE; None where there is none."""
+        table, _, _ = before.table.rpartition("@")
         if table not in self.pinned.sources or before.columns != after.columns:
             return None
-        rows = self.store.read_both(table, Version(int(since)), self.pinned.version)
         flags = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
-        return None if rows is None else (After(f"{after.table}&{since}", after.columns + flags), rows)
+        return After(f"{after.table}&{before.table}", after.columns + flags)
+
+    def rows_of_both(self, before: Before) -> DataFrame | None:
+        """The rows of that leaf; None where one scan cannot give both versions."""
+        table, _, since = before.table.rpartition("@")
+        return self.store.read_both(table, Version(int(since)), self.pinned.version)
 
     def is_new(self, node: StreamTable) -> bool:
         """Whether the node has no rows yet under this definition."""
@@ -233,9 +238,9 @@ class TickInputs:
     def _is_small(self, table: str, at: Version) -> bool:
         return self.store.row_count(table, at) <= SMALL_TABLE_ROWS
 
-    def _source(self, table: str, at: Version) -> DataFrame | pa.Table:
+    def _source(self, table: str, at: Version) -> Rows:
         known = self.small_tables.get(self._version(table, at))
-        return self.store.read(table, at) if known is None else known
+        return Later(partial(self.store.read, table, at)) if known is None else known
 
     def _stored_id(self, table: str) -> str:
         return self.pinned.part(self._stored_name(table)).id
@@ -262,10 +267,10 @@ class TickInputs:
         """The rows a part has stored, hidden columns and rowids included, before this tick."""
         return self.store.read(self.pinned.part(part.table).id, self.pinned.version, rowid=True)
 
-    def stored(self, part: StoredPart) -> DataFrame | pa.Table:
+    def stored(self, part: StoredPart) -> Rows:
         """The same, at hand if they are few."""
         here = self._stored_here(part)
-        return self.stored_rows(part) if here is None else here
+        return Later(partial(self.stored_rows, part)) if here is None else here
 
     def _stored_here(self, part: StoredPart) -> pa.Table | None:
         if part.table not in self._stored:
@@ -288,23 +293,26 @@ class TickInputs:
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
 
-    def _before(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
+    def _before(self, node: StreamTable, table: str, start: Version) -> Rows:
         if table.startswith(PART_PREFIX):
             part = _part(node, table.removeprefix(PART_PREFIX))
             here = self._stored_here(part)
-            return shown(self.stored_rows(part).drop(ROWID), part) if here is None else shown_table(here, part)
+            return Later(partial(self._shown_rows, part)) if here is None else shown_table(here, part)
         if table in self.pinned.nodes:
             return self._node_before(self.pinned.nodes[table], start)
         return self._source(table, start)
 
-    def _after(self, node: StreamTable, table: str) -> DataFrame | pa.Table:
+    def _shown_rows(self, part: StoredPart) -> DataFrame:
+        return shown(self.stored_rows(part).drop(ROWID), part)
+
+    def _after(self, node: StreamTable, table: str) -> Rows:
         part = self.shown_part(node, table)
         if part is None:
             return self._source(table, self.pinned.version)
         here = self._stored_here(part) if part.table in self.pinned.part_names else None
         if here is not None and part.table in self.moved:
             here = self.moved[part.table].after_here(here)
-        return self.rows_after(node, table) if here is None else shown_table(here, part)
+        return Later(partial(self.rows_after, node, table)) if here is None else shown_table(here, part)
 
     def rows_after(self, node: StreamTable, table: str) -> DataFrame:
         """What a table's readers will see once this tick is committed."""
@@ -312,12 +320,12 @@ class TickInputs:
         if part is None:
             return self.store.read(table, self.pinned.version)
         if part.table not in self.moved:
-            return shown(self.stored_rows(part).drop(ROWID), part)
+            return self._shown_rows(part)
         moved = self.moved[part.table]
         is_new = part.table not in self.pinned.part_names
         return shown(moved.new_rows() if is_new else moved.after(self.stored_rows(part)), part)
 
-    def _change(self, node: StreamTable, table: str, start: Version) -> DataFrame | pa.Table:
+    def _change(self, node: StreamTable, table: str, start: Version) -> Rows:
         part = self.shown_part(node, table)
         if part is None:
             known = self.changes.get((table, start))
@@ -334,8 +342,7 @@ class TickInputs:
         """What moved the table in earlier ticks, since the reader last looked."""
         table = self.pinned.part(upstream.shown.table).id
         if self._definition_at(upstream, start).shown.table != upstream.shown.table:
-            new = shown(self.stored_rows(upstream.shown).drop(ROWID), upstream.shown)
-            return [difference(new, self.node_rows(upstream, start))]
+            return [difference(self._shown_rows(upstream.shown), self.node_rows(upstream, start))]
         if self.store.version_of(table, self.pinned.version) <= start:
             return []
         return [shown(self.store.changes(table, start, self.pinned.version), upstream.shown)]
@@ -345,10 +352,10 @@ class TickInputs:
         part, table = self._stored_at(node, at)
         return shown(self.store.read(table, at), part)
 
-    def _node_before(self, node: StreamTable, at: Version) -> DataFrame | pa.Table:
+    def _node_before(self, node: StreamTable, at: Version) -> Rows:
         part, table = self._stored_at(node, at)
         here = self.store.few_rows(table, at)
-        return self.node_rows(node, at) if here is None else shown_table(here, part)
+        return Later(partial(self.node_rows, node, at)) if here is None else shown_table(here, part)
 
     def _stored_at(self, node: StreamTable, at: Version) -> tuple[StoredPart, str]:
         """The part that readers of a stream table saw at a snapshot, and the id of its table."""

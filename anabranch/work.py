@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from anabranch.algebra.relation import After, Before, Change, Empty, Relation
+from anabranch.algebra.relation import After, Before, Change, Empty, Relation, Stored
+from anabranch.algebra.walk import transform
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
 from anabranch.choose import Choice, check_columns, choose
 from anabranch.compile import Program
@@ -31,7 +31,10 @@ from anabranch.delta.versions import tables_of
 from anabranch.engine import Engine
 from anabranch.errors import AnabranchError
 from anabranch.fuse.ahead import NOTHING, comes_out_the_same, is_moderate
+from anabranch.fuse.at_hand import can_tell_apart, consolidated
 from anabranch.fuse.eligible import Candidate, exclusions
+from anabranch.fuse.reads import Table
+from anabranch.fuse.scan import with_rowid
 from anabranch.inputs import TickInputs
 from anabranch.node_work import Item, NodeWork, actions_of, check_parts, failure_of, plans_of
 from anabranch.observe.report import Action
@@ -39,12 +42,10 @@ from anabranch.reads import run_over
 from anabranch.spark.failure import PySparkException
 from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
+from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner
 from anabranch.spark.waves import run_waves
 from anabranch.store.protocol import WEIGHT
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +62,21 @@ class TickTables:
     def is_local(self, table: Relation) -> bool:
         return self.runner.is_local(table)
 
-    def rows(self, table: Before | After) -> int:
-        return self.inputs.rows_of(table)
+    def rows(self, table: Table) -> int:
+        return 0 if isinstance(table, Stored) else self.inputs.rows_of(table)
+
+    def with_rowid(self, stored: Stored) -> Stored:
+        leaf = with_rowid(stored)
+        if not self.runner.is_bound(leaf):
+            self.runner.bind_like(leaf, stored)
+        return leaf
 
     def both(self, before: Before, after: After) -> After | None:
-        found = self.inputs.both_versions(before, after)
-        if found is None:
-            return None
-        leaf, rows = found
-        if not self.runner.is_bound(leaf):
+        leaf = self.inputs.both_versions(before, after)
+        if leaf is not None and not self.runner.is_bound(leaf):
+            rows = self.inputs.rows_of_both(before)
+            if rows is None:
+                return None
             self.runner.bind(leaf, rows)
         return leaf
 
@@ -332,7 +339,10 @@ class TickWork:
         for leaf, rows in frames.items():
             if not runner.is_bound(leaf):
                 _bind(runner, leaf, rows())
-        return simplify(named) if ahead else named
+        unchanged: dict[Relation, Relation] = {leaf: Empty(leaf.columns) for leaf in frames if runner.is_empty(leaf)}
+        if not ahead and not unchanged:
+            return named
+        return simplify(transform(named, lambda each: unchanged.get(each, each)))
 
     def _finish(self, item: Item, moved: Moved | AnabranchError | None) -> None:
         work, stored = item.work, item.stored
@@ -351,9 +361,11 @@ def _cheaper(estimate: Estimate) -> Choice:
     return Choice(estimate.action, estimate.reason, estimate)
 
 
-def _bind(runner: Runner, leaf: Relation, rows: DataFrame | pa.Table) -> None:
+def _bind(runner: Runner, leaf: Relation, rows: Rows) -> None:
+    """A change is summed up over the columns that are read: updates of others leave nothing of it."""
     if isinstance(rows, pa.Table):
         weight = [WEIGHT] if isinstance(leaf, Change) else []
-        runner.bind_table(leaf, rows.select([*leaf.names, *weight]))
+        own = rows.select([*leaf.names, *weight])
+        runner.bind_table(leaf, consolidated(own) if weight and can_tell_apart(leaf.columns) else own)
     else:
         runner.bind(leaf, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 
 from anabranch.algebra.relation import LEAVES, Relation, iterate
@@ -28,6 +28,16 @@ def transform(root: Relation, rewrite: Callable[[Relation], Relation]) -> Relati
     for relation in iterate(root):
         done[relation] = rewrite(with_children(relation, {child: done[child] for child in relation.children}))
     return done[root]
+
+
+def operators(roots: Iterable[Relation]) -> Iterator[Relation]:
+    """Every operator of all plans once, inputs before their readers."""
+    seen: set[Relation] = set()
+    for root in roots:
+        for relation in iterate(root):
+            if relation not in seen:
+                seen.add(relation)
+                yield relation
 
 
 def leaves(root: Relation) -> tuple[Relation, ...]:

@@ -32,7 +32,7 @@ from anabranch.algebra.relation import (
     UnionAll,
     Weigh,
 )
-from anabranch.delta.build import at, key_set, minus, null_of, pick, renamed_keys
+from anabranch.delta.build import at, key_set, keys_of, minus, null_of
 from anabranch.delta.face import Chain, has_filter, peel, shown_as, with_face, with_flagged_face
 from anabranch.delta.parts import FLAG, HIDDEN, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
@@ -137,8 +137,7 @@ def _stored_rows(part: Part, merge: _Merge, versions: Versions) -> Relation:
     """The stored rows of the touched groups; of a global aggregate, its one row."""
     if not merge.keys:
         return part.stored
-    touched = pick(_summed(_additions(versions.change(merge.core.child), merge), merge), _names(merge.state_keys))
-    return at(part.stored, merge.stored_keys, renamed_keys(touched))
+    return at(part.stored, merge.stored_keys, keys_of(versions.change(merge.core.child), merge.keys))
 
 
 def _state_from(merge: _Merge, child: Relation) -> Relation:
@@ -153,8 +152,7 @@ def _state_from(merge: _Merge, child: Relation) -> Relation:
 def _merged(part: Part, merge: _Merge, versions: Versions) -> Relation:
     """The state of the touched groups that live on. Added by SUM, whose sums of wide decimals lose no digits."""
     stored = _stored_state(_stored_rows(part, merge, versions), merge)
-    added = _summed(_additions(versions.change(merge.core.child), merge), merge)
-    merged = _summed(UnionAll((stored, added)), merge)
+    merged = _summed(UnionAll((stored, _additions(versions.change(merge.core.child), merge))), merge)
     return Filter(merged, (expression("{} > 0", "boolean", _count()),)) if merge.keys else merged
 
 

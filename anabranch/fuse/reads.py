@@ -11,23 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anabranch.algebra.expression import Expression
-from anabranch.algebra.relation import After, Before, Filter, Join, JoinKind, Project, Relation
+from anabranch.algebra.relation import After, Before, Filter, Join, JoinKind, Project, Relation, Stored
 from anabranch.delta.equalities import matches
 from anabranch.delta.narrow import Smallness
+from anabranch.fuse.wide import base_of
 
-Table = Before | After
+Table = Before | After | Stored
 
 
 @dataclass(frozen=True)
 class Read:
-    """A table read by keys: `keys` over the table's own columns, equal to `values` over the small relation."""
+    """A table read by keys: `keys` over the table's own columns, equal to `values` over the small relation.
+
+    `large` is the table with the filters and projections above it.
+    """
 
     table: Table
     keys: tuple[Expression, ...]
     small: Relation
     values: tuple[Expression, ...]
     null_safe: tuple[bool, ...]
-    columns: frozenset[str]
+    large: Relation
 
 
 def read_of(join: Join, is_small: Smallness) -> tuple[str, Read] | None:
@@ -38,8 +42,8 @@ def read_of(join: Join, is_small: Smallness) -> tuple[str, Read] | None:
     if join.kind is JoinKind.FULL:
         return None
     for name, large, small in sides:
-        table = table_below(large)
-        if table is None or not is_small(small):
+        table = base_of(large)
+        if not isinstance(table, Table) or not is_small(small):
             continue
         found = [(match, _at_table(large, match.column)) for match in matches(join, large, small)]
         usable = [(match, key) for match, key in found if key is not None and key.deterministic]
@@ -50,16 +54,9 @@ def read_of(join: Join, is_small: Smallness) -> tuple[str, Read] | None:
                 small,
                 tuple(match.value for match, _ in usable),
                 tuple(match.null_safe for match, _ in usable),
-                _columns_needed(large),
+                large,
             )
     return None
-
-
-def table_below(relation: Relation) -> Table | None:
-    """The table of a chain of filters and projections."""
-    while isinstance(relation, Filter | Project):
-        relation = relation.child
-    return relation if isinstance(relation, Before | After) else None
 
 
 def over(relation: Relation, table: Relation) -> Relation:
@@ -82,7 +79,7 @@ def _at_table(relation: Relation, name: str) -> Expression | None:
     return value
 
 
-def _columns_needed(relation: Relation) -> frozenset[str]:
+def columns_needed(relation: Relation) -> frozenset[str]:
     """The columns of the table that the chain reads."""
     needed = frozenset(relation.names)
     while isinstance(relation, Filter | Project):

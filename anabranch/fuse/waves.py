@@ -13,7 +13,7 @@ Three things are worked out ahead of the plans that use them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,25 +23,37 @@ from anabranch.algebra.relation import (
     After,
     Before,
     Change,
+    Consolidate,
     Empty,
     Filter,
     Join,
+    Negate,
     Project,
     Relation,
     Stored,
-    iterate,
+    TableFunction,
+    UnionAll,
+    Values,
 )
-from anabranch.algebra.walk import transform, with_children
+from anabranch.algebra.walk import operators, transform, with_children
 from anabranch.delta.narrow import Smallness
 from anabranch.delta.simplify import simplify
-from anabranch.fuse.reads import Read, Table, over, read_of
-from anabranch.fuse.scan import Versions, rows_needed
+from anabranch.fuse.at_hand import can_tell_apart, can_work_out
+from anabranch.fuse.reads import Read, Table, read_of
+from anabranch.fuse.scan import Versions, scan_of
+from anabranch.fuse.steps import Piece, Step
+from anabranch.fuse.wide import Chain, Wide, base_of, chain_of
 
+SUMS = (UnionAll, Negate, Consolidate)
 WORTH_SHARING = 12
 """A shared sub-plan over local rows with fewer operators than this is computed again rather than ahead."""
 
 WORTH_WAITING = 100_000
 """A table with more rows than this waits until all reads of it are known, if other tables can be read meanwhile."""
+
+
+Reduce = Callable[[Sequence[Relation]], tuple[Relation, ...]]
+"""Works out what needs no expression, over rows that are at hand."""
 
 
 class Tables(Protocol):
@@ -59,13 +71,9 @@ class Tables(Protocol):
         """One leaf for two versions of a table, with the columns of the second, BEFORE and AFTER; None if unlike."""
         ...
 
-
-@dataclass(frozen=True)
-class Step:
-    """A relation to work out. Afterwards each leaf stands for its rows, those in which its flag is true."""
-
-    relation: Relation
-    leaves: tuple[tuple[Relation, str | None], ...]
+    def with_rowid(self, stored: Stored) -> Stored:
+        """The leaf of the same rows with their rowids."""
+        ...
 
 
 @dataclass
@@ -78,25 +86,30 @@ class Cutter:
     roots: tuple[Relation, ...]
     tables: Tables
     label: str = ""
+    stored_rows: dict[str, list[Relation]] = field(default_factory=dict)
     _is_small: Smallness = field(default_factory=Smallness)
     _made: set[Relation] = field(default_factory=set)
     _waves: int = 0
 
-    def next_wave(self) -> tuple[Step, ...]:
+    def next_wave(self, reduced: Reduce) -> tuple[Step, ...]:
         """What to work out now; the roots read its leaves from now on. Nothing: the roots are what is left to do."""
-        order = list(_operators(self.roots))
         self._waves += 1
+        if self._waves == 1 and self._reads(list(operators(self.roots))):
+            wanted = self._filtered_changes(list(operators(self.roots)))
+            if wanted:
+                self._replace(wanted)
+                return tuple(_steps(wanted))
+        self.roots = reduced(self.roots)
+        order = list(operators(self.roots))
         reads = self._reads(order)
-        if self._waves == 1 and reads:
-            steps = self._filtered_changes(order)
-            if steps:
-                return steps
         pending = _pending(order, reads)
-        chosen = self._chosen(reads, pending)
-        replaced: dict[Relation, Relation] = {}
-        steps = (*self._scans(chosen, replaced), *self._shared(order, pending, replaced))
+        wanted = self._computed(order, reads, pending)
+        waiting = pending | _above(order, wanted)
+        wanted |= self._shared(order, waiting, wanted)
+        replaced: dict[Relation, Relation] = dict(wanted)
+        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting), replaced))
         self._replace(replaced)
-        self._made |= {leaf for step in steps for leaf, _ in step.leaves}
+        self._made |= {piece.leaf for step in steps for piece in step.pieces}
         return steps
 
     def found_empty(self, leaves: Sequence[Relation]) -> None:
@@ -105,40 +118,48 @@ class Cutter:
         if empty:
             self.roots = tuple(simplify(transform(root, lambda each: empty.get(each, each))) for root in self.roots)
 
-    def _filtered_changes(self, order: Sequence[Relation]) -> tuple[Step, ...]:
+    def _filtered_changes(self, order: Sequence[Relation]) -> dict[Relation, Relation]:
         """What filters and projections leave of changes."""
         readers: dict[Relation, list[Relation]] = {}
         for relation in order:
             for child in relation.children:
                 readers.setdefault(child, []).append(relation)
         tops = (each for each in order if _is_chain(each) and not all(map(_is_chain, readers.get(each, ()))))
-        replaced: dict[Relation, Relation] = {}
-        for number, top in enumerate(each for each in tops if each not in self.roots):
-            replaced[top] = Change(f"{RESERVED_PREFIX}filtered_{self.label}{number}", top.columns)
-        self._replace(replaced)
-        return tuple(Step(relation, ((leaf, None),)) for relation, leaf in replaced.items())
+        return {
+            top: self._new_leaf("filtered", number, top)
+            for number, top in enumerate(each for each in tops if each not in self.roots and not _is_selection(each))
+        }
+
+    def _new_leaf(self, kind: str, number: int, relation: Relation) -> Relation:
+        return Change(f"{RESERVED_PREFIX}{kind}_{self.label}{self._waves}_{number}", relation.columns)
 
     def _reads(self, order: Sequence[Relation]) -> dict[Relation, tuple[str, Read]]:
         """Joins that read a table by keys."""
         reads = {}
         for relation in order:
             found = read_of(relation, self._is_small) if isinstance(relation, Join) else None
-            if found is not None and found[1].table not in self._made and not self.tables.is_local(found[1].table):
+            if found is not None and self._is_far(found[1].table):
                 reads[relation] = found
         return reads
 
+    def _is_far(self, table: Table) -> bool:
+        """Whether the table's rows are in files. Stored rows that cannot be found again here are read where needed."""
+        if isinstance(table, Stored) and not can_tell_apart(table.columns):
+            return False
+        return table not in self._made and not self.tables.is_local(table)
+
     def _chosen(
-        self, reads: dict[Relation, tuple[str, Read]], pending: set[Relation]
+        self, reads: dict[Relation, tuple[str, Read]], waiting: set[Relation]
     ) -> dict[Relation, tuple[str, Read]]:
         """The reads of this wave: those whose keys are known, of tables for which there is nothing to wait for."""
-        ready = {join: found for join, found in reads.items() if found[1].small not in pending}
+        ready = {join: found for join, found in reads.items() if found[1].small not in waiting}
         later = {_key(found[1].table) for join, found in reads.items() if join not in ready}
-        waiting = {
+        postponed = {
             _key(found[1].table)
             for found in ready.values()
             if _key(found[1].table) in later and self.tables.rows(found[1].table) > WORTH_WAITING
         }
-        now = {join: found for join, found in ready.items() if _key(found[1].table) not in waiting}
+        now = {join: found for join, found in ready.items() if _key(found[1].table) not in postponed}
         return now or ready
 
     def _scans(self, chosen: dict[Relation, tuple[str, Read]], replaced: dict[Relation, Relation]) -> Iterator[Step]:
@@ -146,20 +167,24 @@ class Cutter:
         by_table: dict[str, list[Read]] = {}
         for _, read in chosen.values():
             by_table.setdefault(_key(read.table), []).append(read)
-        leaves: dict[Table, Relation] = {}
-        for reads in by_table.values():
+        sides: dict[Relation, Relation] = {}
+        for name, reads in by_table.items():
             for versions in self._versions(reads):
-                relation, made = rows_needed(versions, reads, f"~{self.label}{self._waves}")
-                leaves |= {table: leaf for table, leaf, _ in made}
-                yield Step(relation, tuple((leaf, flag) for _, leaf, flag in made))
+                scan = scan_of(versions, reads, f"~{self.label}{self._waves}")
+                sides |= scan.sides
+                if scan.rows is not None:
+                    self.stored_rows.setdefault(name, []).append(scan.rows)
+                yield scan.step
         for join, (side, read) in chosen.items():
             assert isinstance(join, Join)
-            large = join.left if side == "left" else join.right
-            replaced[join] = _with_side(join, side, over(large, leaves[read.table]))
+            replaced[join] = _with_side(join, side, sides[read.large])
 
     def _versions(self, reads: Sequence[Read]) -> Iterator[Versions]:
         """Before and after of a table, together where one scan can give both."""
         tables = list(dict.fromkeys(read.table for read in reads))
+        if isinstance(tables[0], Stored):
+            yield Versions(self.tables.with_rowid(tables[0]))
+            return
         if len(tables) == 2:
             before, after = sorted(tables, key=lambda each: isinstance(each, After))
             if isinstance(before, Before) and isinstance(after, After):
@@ -170,32 +195,70 @@ class Cutter:
         for table in tables:
             yield Versions(table)
 
+    def _computed(
+        self, order: Sequence[Relation], reads: dict[Relation, tuple[str, Read]], pending: set[Relation]
+    ) -> dict[Relation, Relation]:
+        """What Spark computes of rows at hand for joins, for keys and for sums at the top, which then take no job."""
+        tops = self._tops(order)
+        is_here: dict[Relation, bool] = {}
+        waiting: set[Relation] = set()
+        found: dict[Relation, Relation] = {}
+        for relation in order:
+            is_here[relation] = self._is_here(relation) and all(is_here[child] for child in relation.children)
+            if any(child in waiting for child in relation.children):
+                waiting.add(relation)
+                continue
+            if relation in reads:
+                inputs: Sequence[Relation] = (reads[relation][1].small,)
+            else:
+                is_structure = (isinstance(relation, Join) or relation in tops) and can_work_out(relation)
+                inputs = relation.children if is_structure and is_here[relation] else ()
+            for each in inputs:
+                if each not in found and each not in pending and is_here[each] and not isinstance(each, LEAVES):
+                    found[each] = self._new_leaf("input", len(found), each)
+            if any(each in found for each in inputs):
+                waiting.add(relation)
+        return found
+
+    def _tops(self, order: Sequence[Relation]) -> set[Relation]:
+        """Sums and signs that nothing but sums and signs is computed from."""
+        tops = set(self.roots)
+        for relation in reversed(order):
+            if relation in tops and isinstance(relation, SUMS):
+                tops.update(relation.children)
+        return {each for each in tops if isinstance(each, SUMS)}
+
+    def _is_here(self, relation: Relation) -> bool:
+        if not isinstance(relation, LEAVES) or isinstance(relation, Values | TableFunction):
+            return True
+        return self.tables.is_local(relation)
+
     def _shared(
-        self, order: Sequence[Relation], pending: set[Relation], replaced: dict[Relation, Relation]
-    ) -> Iterator[Step]:
-        """Small sub-plans that are used again, once nothing below them is still to be read."""
+        self, order: Sequence[Relation], waiting: set[Relation], wanted: dict[Relation, Relation]
+    ) -> dict[Relation, Relation]:
+        """Small sub-plans that are used again, once nothing below them is still to be worked out."""
         uses: dict[Relation, int] = {}
         for relation in order:
             for child in relation.children:
                 uses[child] = uses.get(child, 0) + 1
         sizes: dict[Relation, int] = {}
         stored: dict[Relation, bool] = {}
-        count = 0
+        found: dict[Relation, Relation] = {}
         for relation in order:
-            sizes[relation] = 1 + sum(1 if child in replaced else sizes[child] for child in relation.children)
+            sizes[relation] = 1 + sum(
+                1 if child in {**wanted, **found} else sizes[child] for child in relation.children
+            )
             stored[relation] = isinstance(relation, Stored) or any(stored[child] for child in relation.children)
             is_used_again = uses.get(relation, 0) > 1 and relation not in self.roots
-            is_known = relation not in pending and not stored[relation] and not isinstance(relation, LEAVES)
+            is_known = relation not in waiting and not stored[relation] and not isinstance(relation, LEAVES)
             if is_used_again and is_known and sizes[relation] >= WORTH_SHARING and self._is_small(relation):
-                leaf = Change(f"{RESERVED_PREFIX}shared_{self.label}{self._waves}_{count}", relation.columns)
-                replaced[relation] = leaf
-                count += 1
-                yield Step(relation, ((leaf, None),))
+                found[relation] = self._new_leaf("shared", len(found), relation)
+        return found
 
     def _replace(self, replaced: dict[Relation, Relation]) -> None:
         """The roots with these sub-plans replaced, the outermost first."""
         done: dict[Relation, Relation] = {}
-        for relation in _operators(self.roots):
+        for relation in operators(self.roots):
             children = {child: done[child] for child in relation.children}
             made = replaced.get(relation)
             if isinstance(made, Join) and isinstance(relation, Join):
@@ -203,6 +266,27 @@ class Cutter:
             else:
                 done[relation] = with_children(relation, children) if made is None else made
         self.roots = tuple(done[root] for root in self.roots)
+
+
+def _steps(wanted: dict[Relation, Relation]) -> Iterator[Step]:
+    """Each relation worked out for its leaf; chains over the same rows by one wide projection."""
+    by_base: dict[Relation, list[tuple[Relation, Chain, Relation]]] = {}
+    for relation, leaf in wanted.items():
+        chain = chain_of(relation) if isinstance(base_of(relation), LEAVES) else None
+        if chain is None:
+            yield Step.of(relation, leaf)
+        else:
+            by_base.setdefault(chain.base, []).append((relation, chain, leaf))
+    for base, found in by_base.items():
+        if len(found) == 1:
+            yield Step.of(found[0][0], found[0][2])
+            continue
+        wide = Wide(base)
+        pieces = []
+        for _, chain, leaf in found:
+            flag = wide.flag(chain)
+            pieces.append(Piece(leaf, wide.columns(chain), () if flag is None else (flag,)))
+        yield Step(wide.relation(), tuple(pieces))
 
 
 def _rebuilt(join: Join, made: Join, children: dict[Relation, Relation]) -> Relation:
@@ -226,6 +310,15 @@ def _pending(order: Sequence[Relation], reads: dict[Relation, tuple[str, Read]])
     return pending
 
 
+def _above(order: Sequence[Relation], replaced: dict[Relation, Relation]) -> set[Relation]:
+    """What reads something that is being replaced, and that itself."""
+    found: set[Relation] = set(replaced)
+    for relation in order:
+        if any(child in found for child in relation.children):
+            found.add(relation)
+    return found
+
+
 def _is_chain(relation: Relation) -> bool:
     """Filters and projections over a change."""
     if not isinstance(relation, Filter | Project) or not _is_deterministic(relation):
@@ -233,6 +326,13 @@ def _is_chain(relation: Relation) -> bool:
     while isinstance(relation, Filter | Project):
         relation = relation.child
     return isinstance(relation, Change)
+
+
+def _is_selection(relation: Relation) -> bool:
+    """Whether columns are chosen and renamed, and nothing is computed."""
+    while isinstance(relation, Project) and all(each.value.is_column for each in relation.outputs):
+        relation = relation.child
+    return isinstance(relation, LEAVES)
 
 
 def _is_deterministic(relation: Filter | Project) -> bool:
@@ -243,14 +343,4 @@ def _is_deterministic(relation: Filter | Project) -> bool:
 
 def _key(table: Table) -> str:
     """The table, whatever its version."""
-    return table.table.rpartition("@")[0] or table.table
-
-
-def _operators(roots: Sequence[Relation]) -> Iterator[Relation]:
-    """Every operator of all plans once, inputs before their readers."""
-    seen: set[Relation] = set()
-    for root in roots:
-        for relation in iterate(root):
-            if relation not in seen:
-                seen.add(relation)
-                yield relation
+    return table.part if isinstance(table, Stored) else table.table.rpartition("@")[0] or table.table

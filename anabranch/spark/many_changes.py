@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.relation import WEIGHT, Empty, Relation
 from anabranch.errors import AnabranchError, RefreshError
+from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.spark.located import Located, no_rowids
-from anabranch.spark.match import can_match, rowids_of
+from anabranch.spark.match import rowids_of
 from anabranch.spark.moved import Moved
-from anabranch.spark.run import Rows, Runner, summed_up
+from anabranch.spark.rows import Rows
+from anabranch.spark.run import Runner, summed_up
 from anabranch.spark.together import Text
 
 GUARD_TRIPPED = "GUARD_TRIPPED"
@@ -39,10 +41,11 @@ class Request:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A request as text; `is_carried`: the rowids of the rows that go come along."""
+    """A request as text, or its rows if they are `known`; `is_carried`: the rowids of the rows that go come along."""
 
     request: Request
-    text: Text
+    text: Text | None
+    known: pa.Table | None
     is_carried: bool
     guard: Text | None
 
@@ -55,10 +58,12 @@ def located_together(runner: Runner, requests: Sequence[Request]) -> list[Moved 
     prepared = [_prepared(runner, each) for each in requests if not each.is_known_to_be_empty]
     guarded = [place for place, each in enumerate(prepared) if each.guard is not None]
     guards = [each.guard for each in prepared if each.guard is not None]
-    tables = runner.collect_all([*(each.text for each in prepared), *guards])
+    tables = runner.collect_all([*(each.text for each in prepared if each.text is not None), *guards])
     if tables is None:
         return None
-    changes, probes = tables[: len(prepared)], tables[len(prepared) :]
+    collected = iter(tables)
+    changes = [next(collected) if each.known is None else each.known for each in prepared]
+    probes = list(collected)
     tripped = {place for place, rows in zip(guarded, probes, strict=True) if rows.num_rows}
     rowids = _looked_up(runner, prepared, changes, tripped)
     if rowids is None:
@@ -73,10 +78,14 @@ def located_together(runner: Runner, requests: Sequence[Request]) -> list[Moved 
 
 
 def _prepared(runner: Runner, request: Request) -> _Prepared:
+    is_guarded = not isinstance(request.guard, Empty)
+    guard = _first_row(runner.text(request.guard)) if request.guard is not None and is_guarded else None
+    known = runner.known_change(request.change)
+    if known is not None:
+        return _Prepared(request, None, known, False, guard)
     carried = runner.carried(request.change, request.stored, request.part) if request.part else None
     text = runner.text(summed_up(request.change)) if carried is None else carried
-    guard = None if request.guard is None else _first_row(runner.text(request.guard))
-    return _Prepared(request, text, carried is not None, guard)
+    return _Prepared(request, text, None, carried is not None, guard)
 
 
 def _first_row(text: Text) -> Text:
@@ -92,7 +101,7 @@ def _looked_up(
     for place in sorted(rowids.keys() - tripped):
         request = prepared[place].request
         gone = changes[place].filter(pc.less(changes[place].column(WEIGHT), 0))
-        if gone.num_rows and isinstance(request.stored, pa.Table) and can_match(request.change.columns):
+        if gone.num_rows and isinstance(request.stored, pa.Table) and can_tell_apart(request.change.columns):
             rowids[place] = rowids_of(gone, request.stored, request.change.columns)
         elif gone.num_rows:
             texts[place] = runner.rowids(request.change.columns, gone, request.stored)

@@ -7,13 +7,14 @@ import os
 import re
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from anabranch.algebra.relation import (
+    RESERVED_PREFIX,
     ROWID,
     WEIGHT,
     After,
@@ -21,12 +22,16 @@ from anabranch.algebra.relation import (
     Change,
     Column,
     Consolidate,
+    Empty,
     Relation,
     Stored,
     iterate,
 )
 from anabranch.algebra.walk import leaves, tree_size
 from anabranch.errors import RefreshError
+from anabranch.fuse.at_hand import can_tell_apart, consolidated
+from anabranch.fuse.reduce import reduced
+from anabranch.fuse.steps import Piece
 from anabranch.spark.failure import TooLargeError, running
 from anabranch.spark.local_rows import frame_of
 from anabranch.spark.located import Located, check_deletes, no_rowids
@@ -41,6 +46,7 @@ from anabranch.spark.rowids import (
     rowids_by_scan,
     with_rowids,
 )
+from anabranch.spark.rows import Later, Rows, frame_in
 from anabranch.spark.session import kept_by_executors
 from anabranch.spark.staged import Stager
 from anabranch.spark.together import Text, collect_many
@@ -48,9 +54,6 @@ from anabranch.spark.types import struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Rows = Union["DataFrame", pa.Table]
-"""Rows of a stored table, with ROWID: few of them are at hand, many stay in files."""
 
 DEFAULT_LIMIT = 500_000
 _NO_LIMIT = 2**63
@@ -70,6 +73,8 @@ class Runner:
         self._prefix = f"__ab_{re.sub(r'[^0-9a-zA-Z]', '_', lake)}_{os.getpid()}_"
         self._names: dict[Relation, Bound] = {}
         self._tables: dict[Relation, pa.Table] = {}
+        self._not_handed_over: dict[Relation, pa.Table | Later] = {}
+        self._loose: set[Relation] = set()  # known Z-sets that may name a row more than once
         self._rendered: dict[Relation, Rendered] = {}
         self._views: list[str] = []
         self._labels = 0
@@ -90,24 +95,41 @@ class Runner:
         self._views.clear()
         self._names.clear()
         self._tables.clear()
+        self._not_handed_over.clear()
         self._rendered.clear()
 
     # ---- what relations stand for
 
-    def bind(self, relation: Relation, frame: DataFrame, weighted: bool | None = None, local: bool = False) -> None:
-        """Read `relation` from the frame, which has its columns by name, and WEIGHT if it is a Z-set (a Change is)."""
+    def bind(self, relation: Relation, rows: DataFrame | Later, weighted: bool | None = None) -> None:
+        """Read `relation` from the rows, which have its columns by name, and WEIGHT if it is a Z-set (a Change is)."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
-        self._names[relation] = Bound(self.view(frame), is_weighted, local)
+        if isinstance(rows, Later):
+            self._names[relation] = Bound(self._new_view(), is_weighted)
+            self._not_handed_over[relation] = rows
+        else:
+            self._names[relation] = Bound(self.view(rows), is_weighted)
         self._rendered.clear()
 
     def bind_table(self, relation: Relation, table: pa.Table, weighted: bool | None = None) -> None:
-        """The same for a small Arrow table; a Z-set is consolidated."""
+        """The same for a small Arrow table. Spark gets it when something that reads it is run."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
-        self.bind(relation, self._gathered(relation.columns, table, is_weighted), is_weighted, local=True)
-        self._tables[relation] = table
+        rows = table.select([*relation.names, *([WEIGHT] if is_weighted else [])])
+        self._names[relation] = Bound(self._new_view(), is_weighted, local=True)
+        self._tables[relation] = self._not_handed_over[relation] = rows
+        self._rendered.clear()
+
+    def bind_like(self, relation: Relation, other: Relation) -> None:
+        """Read `relation` from where the other one is read, which has its columns too."""
+        self._names[relation] = self._names[other]
+        if other in self._not_handed_over:
+            self._not_handed_over[relation] = self._not_handed_over[other]
 
     def is_bound(self, relation: Relation) -> bool:
         return relation in self._names
+
+    def is_empty(self, relation: Relation) -> bool:
+        """Whether the relation's rows are here, and there are none."""
+        return relation in self._tables and self._tables[relation].num_rows == 0
 
     # ---- results
 
@@ -117,8 +139,14 @@ class Runner:
             self._rendered[relation] = render(relation, self._names)
         return self._rendered[relation]
 
-    def count_scans(self, relation: Relation) -> None:
-        """Count the tables that are scanned when this is run: a table read twice is scanned twice."""
+    def _about_to_run(self, relation: Relation) -> None:
+        """Hand over the rows that are read, and count the tables that are: one read twice is scanned twice."""
+        for leaf in leaves(relation):
+            rows = self._not_handed_over.pop(leaf, None)
+            bound = self._names.get(leaf)
+            if bound is not None and rows is not None:
+                here = isinstance(rows, pa.Table)
+                self.view(self._gathered(leaf.columns, rows, bound.weighted) if here else rows.frame, bound.view)
         uses: dict[Relation, int] = {relation: 1}
         for each in reversed(list(iterate(relation))):
             if isinstance(each, Before | After) and not self.is_local(each):
@@ -132,17 +160,65 @@ class Runner:
 
     def frame(self, relation: Relation) -> DataFrame:
         """The relation as a DataFrame, with WEIGHT if it is a Z-set. No job runs yet."""
-        self.count_scans(relation)
+        self._about_to_run(relation)
         return self._sql(self.rendered(relation).sql)
 
     def collect(self, relation: Relation, limit: int | None = None) -> pa.Table | None:
         """The rows, a Z-set consolidated and with WEIGHT; None if there are more than `limit`."""
-        known = self._tables.get(relation)
+        known = self.known(relation)
         return self._collected(self.frame(self._normal(relation)), limit) if known is None else known
 
-    def collect_together(self, relations: Sequence[Relation], limit: int | None = None) -> list[pa.Table] | None:
-        """The rows of several relations, in groups that run side by side; None if they are more than `limit`."""
-        return self.collect_all([self.text(self._normal(each)) for each in relations], limit)
+    def collect_together(self, relations: Sequence[Relation]) -> list[pa.Table | None]:
+        """The rows of several relations, in groups that run side by side; None for those that are too many to hold."""
+        left = self.reduced(relations)
+        rows: list[pa.Table | None] = [self.known(each) for each in left]
+        places = [place for place, each in enumerate(rows) if each is None]
+        found = self.collect_all([self._loose_text(left[place]) for place in places], _NO_LIMIT)
+        held = 0
+        for table, place in sorted(zip(found or (), places, strict=False), key=lambda each: each[0].num_rows):
+            held += table.num_rows
+            if held <= self.limit:
+                rows[place] = consolidated(table) if self._is_summed_up_here(left[place]) else table
+        return rows
+
+    def _loose_text(self, relation: Relation) -> Text:
+        """The query for the rows; a Z-set is summed up here, where that is possible."""
+        return self.text(relation if self._is_summed_up_here(relation) else self._normal(relation))
+
+    def _is_summed_up_here(self, relation: Relation) -> bool:
+        is_zset = not isinstance(relation, Consolidate) and not self.is_bag(relation)
+        return is_zset and can_tell_apart(relation.columns)
+
+    def known(self, relation: Relation) -> pa.Table | None:
+        """As `collect`, if that takes no job."""
+        if isinstance(relation, Empty):
+            return self.no_rows(relation.columns)
+        rows = self._tables.get(relation)
+        return consolidated(rows) if rows is not None and relation in self._loose else rows
+
+    def known_change(self, change: Relation) -> pa.Table | None:
+        """The change as a consolidated Z-set, even if it is a bag, if that takes no job."""
+        rows = self.known(change)
+        if rows is None or WEIGHT in rows.column_names:
+            return rows
+        return consolidated(rows) if can_tell_apart(change.columns) else None
+
+    def reduced(self, relations: Sequence[Relation]) -> tuple[Relation, ...]:
+        """The same relations, what needs no expression worked out as far as rows are at hand."""
+        return reduced(relations, self._at_hand, self._new_leaf, self.limit)
+
+    def _at_hand(self, relation: Relation) -> pa.Table | None:
+        """The rows of a leaf; those that a part has stored stay in the plan if their rowids must be read from there."""
+        if not relation.columns or (isinstance(relation, Stored) and not can_tell_apart(relation.columns)):
+            return None
+        return self._tables.get(relation)
+
+    def _new_leaf(self, relation: Relation, rows: pa.Table) -> Relation:
+        leaf = Change(f"{RESERVED_PREFIX}hand_{self.new_label()}", relation.columns)
+        self.bind_table(leaf, rows, WEIGHT in rows.column_names)
+        if WEIGHT in rows.column_names:
+            self._loose.add(leaf)
+        return leaf
 
     def collect_all(self, texts: Sequence[Text], limit: int | None = None) -> list[pa.Table] | None:
         """The rows of every query; None if they are more than `limit`."""
@@ -153,11 +229,18 @@ class Runner:
             return None
         return None if sum(each.num_rows for each in tables) > self._most(limit) else tables
 
-    def materialise_as(self, leaves: Sequence[tuple[Relation, str | None]], relation: Relation, weighted: bool) -> None:
-        """Compute now; the executors keep the rows, and each leaf stands for those in which its flag is true."""
+    def materialise_as(self, pieces: Sequence[Piece], relation: Relation, weighted: bool) -> None:
+        """Compute now; the executors keep the rows, and each leaf stands for its piece of them."""
         rows = self._kept(self.frame(self._normal(relation)))
-        for leaf, flag in leaves:
-            self.bind(leaf, rows if flag is None else rows.where(flag), weighted)
+        for piece in pieces:
+            own = rows
+            for flag in piece.flags:
+                own = own.where(quoted(flag))
+            named = (
+                f"{quoted(name)} AS {quoted(new)}" for name, new in zip(piece.columns, piece.leaf.names, strict=True)
+            )
+            weight = [quoted(WEIGHT)] if weighted else []
+            self.bind(piece.leaf, own.selectExpr(*named, *weight), weighted)
 
     def new_label(self) -> str:
         """A short text that this runner has not given before."""
@@ -184,7 +267,8 @@ class Runner:
             rows = self._collected(self._sql(carried.sql), most)
             found = None if rows is None else Located.of(rows)
         else:
-            table = self._collected(self._weighted(change), most) if self._is_unknown(change) else self._tables[change]
+            known = self.known_change(change)
+            table = self._collected(self._weighted(change), most) if known is None else known
             found = None if table is None else self._looked_up(change.columns, table, stored)
         if found is not None:
             return self.moved(change.columns, found)
@@ -199,7 +283,7 @@ class Runner:
             return None
         self._bind_with_rowid(terms, stored)
         rendered = self.rendered(terms)
-        self.count_scans(terms)
+        self._about_to_run(terms)
         weighted = rendered.sql if rendered.weighted else f"SELECT *, 1L AS {quoted(WEIGHT)} FROM ({rendered.sql})"
         text = located_by_carrying(f"({weighted})", change.columns)
         columns = (*change.columns, _WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>"))
@@ -235,9 +319,6 @@ class Runner:
         return Moved(lambda: signed(reader.parquet(*staged.paths), 1), no_rowids(), (staged,))
 
     # ---- helpers
-
-    def _is_unknown(self, change: Relation) -> bool:
-        return change not in self._tables or self.is_bag(change)
 
     def _looked_up(self, columns: tuple[Column, ...], change: pa.Table, stored: Rows) -> Located:
         """The change with its rowids, found by reading the stored table if anything is deleted at all."""
@@ -280,7 +361,7 @@ class Runner:
     def text(self, relation: Relation) -> Text:
         """The query that gives the relation's rows, to be run now."""
         rendered = self.rendered(relation)
-        self.count_scans(relation)
+        self._about_to_run(relation)
         columns = relation.columns + ((_WEIGHT_COLUMN,) if rendered.weighted else ())
         return Text(rendered.sql, columns, tree_size(relation), self._reads_few_rows(relation))
 
@@ -315,7 +396,7 @@ class Runner:
     def _stored_view(self, columns: tuple[Column, ...], stored: Rows) -> str:
         if isinstance(stored, pa.Table):
             return self.view(self._gathered((*columns, Column(ROWID, "bigint")), stored, False))
-        return self.view(stored)
+        return self.view(frame_in(stored))
 
     def no_rows(self, columns: tuple[Column, ...]) -> pa.Table:
         """A change without rows."""
@@ -332,12 +413,15 @@ class Runner:
         with running():
             return frame_of(self.spark, table.select([each.name for each in columns + weight]), columns + weight)
 
-    def view(self, frame: DataFrame) -> str:
+    def view(self, frame: DataFrame, name: str = "") -> str:
         """The frame under a name, until the runner is closed."""
-        name = f"{self._prefix}{next(_number)}"
+        name = name or self._new_view()
         frame.createOrReplaceTempView(name)
         self._views.append(name)
         return name
+
+    def _new_view(self) -> str:
+        return f"{self._prefix}{next(_number)}"
 
 
 def summed_up(change: Relation) -> Relation:

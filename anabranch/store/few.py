@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.spark.match import comparable
+from anabranch.fuse.codes import comparable
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
 from anabranch.store.layout import check_readable
