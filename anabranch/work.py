@@ -34,7 +34,7 @@ from anabranch.fuse.ahead import NOTHING, comes_out_the_same, is_moderate
 from anabranch.fuse.at_hand import can_tell_apart, consolidated
 from anabranch.fuse.eligible import Candidate, exclusions
 from anabranch.fuse.reads import Table
-from anabranch.fuse.scan import with_rowid
+from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.inputs import TickInputs
 from anabranch.node_work import Item, NodeWork, actions_of, check_parts, failure_of, plans_of
 from anabranch.observe.report import Action
@@ -42,7 +42,7 @@ from anabranch.reads import run_over
 from anabranch.spark.failure import PySparkException
 from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
-from anabranch.spark.rows import Rows
+from anabranch.spark.rows import Later, Rows
 from anabranch.spark.run import Runner
 from anabranch.spark.waves import run_waves
 from anabranch.store.protocol import WEIGHT
@@ -71,13 +71,26 @@ class TickTables:
             self.runner.bind_like(leaf, stored)
         return leaf
 
+    def raw(self, versions: Versions) -> RawLeaf | None:
+        found = self.inputs.raw(versions)
+        if found is None:
+            return None
+        leaves, rows = found
+        for leaf, frame in zip(leaves, rows.frames, strict=True):
+            if not self.runner.is_bound(leaf):
+                self.runner.bind(leaf, Later(frame))
+        return RawLeaf(tuple(leaves), rows.told)
+
+    def has_null(self, relation: Relation) -> tuple[bool, ...]:
+        rows = self.runner.known(relation)
+        return tuple(rows is None or rows.column(name).null_count > 0 for name in relation.names)
+
     def both(self, before: Before, after: After) -> After | None:
         leaf = self.inputs.both_versions(before, after)
         if leaf is not None and not self.runner.is_bound(leaf):
-            rows = self.inputs.rows_of_both(before)
-            if rows is None:
+            if not self.inputs.can_read_both(before):
                 return None
-            self.runner.bind(leaf, rows)
+            self.runner.bind(leaf, Later(partial(self.inputs.rows_of_both, before)))
         return leaf
 
 

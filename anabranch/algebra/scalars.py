@@ -288,11 +288,19 @@ def _assert_true(node: exp.Expr, inner: Inner) -> Function:
     return check
 
 
+def _array_repeat(node: exp.Expr, inner: Inner) -> Function:
+    """A repeated NULL is an array of NULLs; only a NULL count makes no array."""
+    value, count = (inner(each) for each in node.expressions)
+    return lambda holes: None if (times := count(holes)) is None else (value(holes),) * max(times, 0)
+
+
 def _anonymous(node: exp.Expr, inner: Inner) -> Function:
     name = str(node.name).lower()
     values = [inner(each) for each in node.expressions]
     if name == "assert_true":
         return _assert_true(node, inner)
+    if name == "array_repeat":
+        return _array_repeat(node, inner)
     if name in ("isnull", "isnotnull"):
         return lambda holes: (values[0](holes) is None) == (name == "isnull")
     if name in _CALLS:
@@ -365,6 +373,5 @@ _CALLS: dict[str, Callable[..., Value]] = {
     "length": len,
     "arraysize": len,
     "generateseries": lambda first, last: tuple(range(first, last + 1)),
-    "array_repeat": lambda value, count: (value,) * max(count, 0),
     "raise_error": _raise_error,
 }

@@ -21,6 +21,7 @@ from anabranch.delta.parts import Part, Strategy
 from anabranch.delta.simplify import simplify
 from anabranch.delta.top import delta_of_top, delta_unless_short, initial_top, top_part
 from anabranch.delta.versions import Versions, after, tables_of
+from anabranch.lower.prune_columns import prune_columns
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def delta(part: Part, changed: frozenset[str]) -> Relation | None:
     versions = _versions(part, changed)
     if versions is None:
         return None
-    change = narrow(simplify(DELTA[part.strategy](part, versions)))
+    change = _shortened(DELTA[part.strategy](part, versions))
     return None if isinstance(change, Empty) else change
 
 
@@ -69,7 +70,12 @@ def guarded_delta(part: Part, changed: frozenset[str]) -> Guarded | None:
     if versions is None or part.strategy not in GUARDED:
         return None
     found = GUARDED[part.strategy](part, versions)
-    return None if found is None else Guarded(narrow(simplify(found[0])), narrow(simplify(found[1])))
+    return None if found is None else Guarded(_shortened(found[0]), _shortened(found[1]))
+
+
+def _shortened(change: Relation) -> Relation:
+    """The same change from fewer operators, rows and columns."""
+    return simplify(prune_columns(narrow(simplify(change))))
 
 
 def _versions(part: Part, changed: frozenset[str]) -> Versions | None:

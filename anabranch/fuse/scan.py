@@ -7,14 +7,19 @@ Reads by the same keys have one key set. What each read makes of the rows is com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from anabranch.algebra.expression import Expression, equals, expression
 from anabranch.algebra.relation import (
+    FILE,
     IS_THERE,
+    POSITION,
     RESERVED_PREFIX,
     ROWID,
+    STORED_ROWID,
     WAS_THERE,
     After,
     Before,
@@ -31,11 +36,23 @@ from anabranch.algebra.relation import (
 )
 from anabranch.delta.build import key_set
 from anabranch.fuse.reads import Read, Table, columns_needed, over
-from anabranch.fuse.steps import Piece, Step
+from anabranch.fuse.steps import Piece, Raw, Step
 from anabranch.fuse.wide import Chain, Wide, chain_of
 
 _TRUE = expression("TRUE", "boolean")
-Keys = tuple[tuple[Expression, ...], tuple[bool, ...]]
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """The keys of a scan; `has_null`: for each column, whether NULL may be among them."""
+
+    relation: Relation
+    has_null: tuple[bool, ...]
+
+
+Keys = tuple[Expression, ...]
+AtHand = Callable[[Relation], KeySet]
+"""Works key sets out, as far as that takes no job."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,17 @@ class Versions:
 
 
 @dataclass(frozen=True)
+class RawLeaf:
+    """Files as they are, with FILE, POSITION and STORED_ROWID, and who tells which of their rows are there.
+
+    Files that are unlike are leaves of their own.
+    """
+
+    leaves: tuple[Relation, ...]
+    told: Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True)
 class Scan:
     """A step that scans a table; `sides`: what each read side of a join is from then on.
 
@@ -66,27 +94,48 @@ class Scan:
     rows: Relation | None = None
 
 
-def scan_of(versions: Versions, reads: Sequence[Read], suffix: str) -> Scan:
+def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtHand, raw: RawLeaf | None) -> Scan:
     """One scan for all reads of these versions; `suffix` makes the names of its leaves."""
     tables = versions.tables
     own = [read for read in reads if read.table in tables]
     chains = {read.large: _chain(read) for read in own}
-    wide = Wide(_matching(versions.scanned, own, chains))
+    keys = _key_sets(own, at_hand)
+    wide = Wide(_matching(versions.scanned, own, chains, keys))
     pieces: list[Piece] = []
     sides: dict[Relation, Relation] = {}
     for number, (large, chain) in enumerate(chains.items()):
         table = next(read.table for read in own if read.large is large)
         flags = tuple(each for each in (tables[table], wide.flag(chain)) if each is not None)
-        leaf = type(table)(f"{_name(table)}{suffix}_{number}", _columns(large, chain))
+        is_all = chain_of(large) == chain
+        columns = large.columns if is_all else tuple(Column(str(each), each.type) for each in chain.values)
+        leaf = type(table)(f"{_name(table)}{suffix}_{number}", columns)
         pieces.append(Piece(leaf, wide.columns(chain), flags))
-        sides[large] = leaf if len(chain.values) == len(large.columns) and _is_all(large, chain) else over(large, leaf)
-    wide.keep(each for each in tables.values() if each is not None)
+        sides[large] = leaf if is_all else over(large, leaf)
     rows = None
     if isinstance(versions.scanned, Stored):
-        wide.keep(versions.scanned.names)
         rows = Stored(f"{versions.scanned.part}{suffix}_rows", versions.scanned.columns)
         pieces.append(Piece(rows, rows.names))
-    return Scan(Step(wide.relation(), tuple(pieces)), sides, rows)
+    shown = tuple(each.name for each in versions.scanned.columns) if rows is not None else ()
+    told = [each for each in tables.values() if each is not None]
+    step = Step(
+        wide.over(wide.rows, (*shown, *told)),
+        tuple(pieces),
+        None if raw is None else _raw(raw, wide, own, chains, keys, [each for each in shown if each != ROWID]),
+    )
+    return Scan(step, sides, rows)
+
+
+def _raw(
+    raw: RawLeaf,
+    wide: Wide,
+    reads: Sequence[Read],
+    chains: dict[Relation, Chain],
+    keys: dict[Keys, KeySet],
+    shown: Sequence[str],
+) -> Raw:
+    address = [FILE, POSITION, *([STORED_ROWID] if shown else [])]
+    scans = tuple(wide.over(_matching(leaf, reads, chains, keys), (*shown, *address)) for leaf in raw.leaves)
+    return Raw(UnionAll(scans) if len(scans) > 1 else scans[0], raw.told)
 
 
 def with_rowid(stored: Stored) -> Stored:
@@ -103,32 +152,35 @@ def _chain(read: Read) -> Chain:
     return Chain(read.table, (), tuple(each.value for each in read.table.columns if each.name in needed))
 
 
-def _is_all(large: Relation, chain: Chain) -> bool:
-    """Whether the chain is the whole of it."""
-    return chain_of(large) == chain
-
-
-def _columns(large: Relation, chain: Chain) -> tuple[Column, ...]:
-    if _is_all(large, chain):
-        return large.columns
-    return tuple(Column(str(each), each.type) for each in chain.values)
-
-
-def _matching(table: Relation, reads: Sequence[Read], chains: dict[Relation, Chain]) -> Relation:
-    """The rows that fulfil a read's filters and whose keys occur in its small side."""
-    groups: dict[Keys, list[Read]] = {}
+def _key_sets(reads: Sequence[Read], at_hand: AtHand) -> dict[Keys, KeySet]:
+    """The keys of all reads by the same columns; key sets that meet in one plan need columns of their own."""
+    sets: dict[Keys, dict[Relation, None]] = {}
     for read in reads:
-        groups.setdefault((read.keys, read.null_safe), []).append(read)
+        sets.setdefault(read.keys, {})[key_set(read.small, read.values)] = None
+    found: dict[Keys, KeySet] = {}
+    for place, (keys, own) in enumerate(sets.items()):
+        keyset = Support(UnionAll(tuple(own))) if len(own) > 1 else next(iter(own))
+        names = (f"{RESERVED_PREFIX}in_{place}_{index}" for index in range(len(keys)))
+        outputs = (Output(name, each.value) for name, each in zip(names, keyset.columns, strict=True))
+        found[keys] = at_hand(Project(keyset, tuple(outputs)))
+    return found
+
+
+def _matching(
+    table: Relation, reads: Sequence[Read], chains: dict[Relation, Chain], keys: dict[Keys, KeySet]
+) -> Relation:
+    """The rows that fulfil a read's filters and whose keys occur in its small side."""
     rows, tests = table, []
-    for place, (keys, own) in enumerate(groups.items()):
+    for place, (names, keyset) in enumerate(keys.items()):
+        own = [read for read in reads if read.keys == names]
         filters = _either([_both(chains[read.large].predicates) for read in own])
-        if len(groups) == 1:
-            rows = Join(rows, _key_set(own, place), JoinKind.SEMI, _equal(keys, _key_set(own, place)))
+        on = _equal(own, keyset)
+        if len(keys) == 1:
+            rows = Join(rows, keyset.relation, JoinKind.SEMI, on)
             return rows if filters is None else Filter(rows, (filters,))
         mark = Column(f"{RESERVED_PREFIX}hit_{place}", "boolean")
-        keyset = _key_set(own, place)
-        outputs = (*(Output(each.name, each.value) for each in keyset.columns), Output(mark.name, _TRUE))
-        rows = Join(rows, Project(keyset, outputs), JoinKind.LEFT, _equal(keys, keyset))
+        outputs = (*(Output(each.name, each.value) for each in keyset.relation.columns), Output(mark.name, _TRUE))
+        rows = Join(rows, Project(keyset.relation, outputs), JoinKind.LEFT, on)
         hit = expression("{} IS NOT NULL", "boolean", mark.value)
         tests.append(hit if filters is None else expression("{} AND {}", "boolean", hit, filters))
     found = _either(tests)
@@ -136,17 +188,13 @@ def _matching(table: Relation, reads: Sequence[Read], chains: dict[Relation, Cha
     return Filter(rows, (found,))
 
 
-def _key_set(reads: Sequence[Read], place: int) -> Relation:
-    """The keys of all these reads; key sets that meet in one plan need columns of their own."""
-    sets = list(dict.fromkeys(key_set(read.small, read.values) for read in reads))
-    keyset = Support(UnionAll(tuple(sets))) if len(sets) > 1 else sets[0]
-    outputs = (Output(f"{RESERVED_PREFIX}in_{place}_{index}", each.value) for index, each in enumerate(keyset.columns))
-    return Project(keyset, tuple(outputs))
-
-
-def _equal(keys: Keys, keyset: Relation) -> tuple[Expression, ...]:
-    pairs = zip(keys[0], keyset.columns, keys[1], strict=True)
-    return tuple(equals(key, each.value, safe) for key, each, safe in pairs)
+def _equal(reads: Sequence[Read], keyset: KeySet) -> tuple[Expression, ...]:
+    """Rows beyond those needed do no harm; `<=>` is slower than `=`, and needed only where NULL may be a key."""
+    columns = zip(reads[0].keys, keyset.relation.columns, keyset.has_null, strict=True)
+    return tuple(
+        equals(key, each.value, has_null and any(read.null_safe[place] for read in reads))
+        for place, (key, each, has_null) in enumerate(columns)
+    )
 
 
 def _both(predicates: Sequence[Expression]) -> Expression | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from anabranch.algebra.relation import Relation
 
@@ -20,11 +23,20 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """A shorter way to few rows: a relation over files as they are, of whose rows `told` says which are there."""
+
+    relation: Relation
+    told: Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True)
 class Step:
     """A relation to work out. Afterwards each leaf stands for its piece of the rows."""
 
     relation: Relation
     pieces: tuple[Piece, ...]
+    raw: Raw | None = None
 
     @staticmethod
     def of(relation: Relation, leaf: Relation) -> Step:

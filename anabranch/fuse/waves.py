@@ -40,7 +40,7 @@ from anabranch.delta.narrow import Smallness
 from anabranch.delta.simplify import simplify
 from anabranch.fuse.at_hand import can_tell_apart, can_work_out
 from anabranch.fuse.reads import Read, Table, read_of
-from anabranch.fuse.scan import Versions, scan_of
+from anabranch.fuse.scan import KeySet, RawLeaf, Versions, scan_of
 from anabranch.fuse.steps import Piece, Step
 from anabranch.fuse.wide import Chain, Wide, base_of, chain_of
 
@@ -75,6 +75,14 @@ class Tables(Protocol):
         """The leaf of the same rows with their rowids."""
         ...
 
+    def raw(self, versions: Versions) -> RawLeaf | None:
+        """The files that are scanned as they are; None if that would not do."""
+        ...
+
+    def has_null(self, relation: Relation) -> tuple[bool, ...]:
+        """For each column, whether it may hold a NULL."""
+        ...
+
 
 @dataclass
 class Cutter:
@@ -107,7 +115,7 @@ class Cutter:
         waiting = pending | _above(order, wanted)
         wanted |= self._shared(order, waiting, wanted)
         replaced: dict[Relation, Relation] = dict(wanted)
-        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting), replaced))
+        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting), replaced, reduced))
         self._replace(replaced)
         self._made |= {piece.leaf for step in steps for piece in step.pieces}
         return steps
@@ -162,15 +170,23 @@ class Cutter:
         now = {join: found for join, found in ready.items() if _key(found[1].table) not in postponed}
         return now or ready
 
-    def _scans(self, chosen: dict[Relation, tuple[str, Read]], replaced: dict[Relation, Relation]) -> Iterator[Step]:
+    def _scans(
+        self, chosen: dict[Relation, tuple[str, Read]], replaced: dict[Relation, Relation], reduced: Reduce
+    ) -> Iterator[Step]:
         """One scan of each table for all reads of this wave."""
+
+        def at_hand(keys: Relation) -> KeySet:
+            (here,) = reduced((keys,))
+            return KeySet(here, self.tables.has_null(here))
+
         by_table: dict[str, list[Read]] = {}
         for _, read in chosen.values():
             by_table.setdefault(_key(read.table), []).append(read)
         sides: dict[Relation, Relation] = {}
         for name, reads in by_table.items():
             for versions in self._versions(reads):
-                scan = scan_of(versions, reads, f"~{self.label}{self._waves}")
+                suffix = f"~{self.label}{self._waves}"
+                scan = scan_of(versions, reads, suffix, at_hand, self.tables.raw(versions))
                 sides |= scan.sides
                 if scan.rows is not None:
                     self.stored_rows.setdefault(name, []).append(scan.rows)

@@ -74,18 +74,18 @@ class Wide:
         """The columns that hold the chain's values."""
         return tuple(self._column(each, self.flag(chain)) for each in chain.values)
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Pass these columns of the rows on."""
-        self._passed.update(dict.fromkeys(names))
-
     def relation(self) -> Relation:
         """The rows with everything that was asked for."""
-        kept = tuple(_passed_on(self.rows.column(name)) for name in self._passed)
+        return self.over(self.rows)
+
+    def over(self, rows: Relation, others: Iterable[str] = ()) -> Relation:
+        """The same of other rows that have these columns, and more columns of them, unchanged."""
+        kept = tuple(_passed_on(rows.column(name)) for name in dict.fromkeys((*self._passed, *others)))
         flags = tuple(Output(name, _all_true(each)) for each, name in self._flags.items())
         if not self._values:
-            return Project(self.rows, (*kept, *flags))
-        read = frozenset().union(*(value.columns for _, value in self._values)) - self._passed.keys()
-        below = Project(self.rows, (*kept, *(_passed_on(self.rows.column(name)) for name in sorted(read)), *flags))
+            return Project(rows, (*kept, *flags))
+        read = frozenset().union(*(value.columns for _, value in self._values)) - {each.name for each in kept}
+        below = Project(rows, (*kept, *(_passed_on(rows.column(name)) for name in sorted(read)), *flags))
         values = (Output(name, _where(flag, value)) for (flag, value), name in self._values.items())
         return Project(below, (*kept, *(_passed_on(each.column) for each in flags), *values))
 

@@ -5,6 +5,9 @@
 First every operator learns which of its columns its readers need, all readers together, so that a shared sub-plan stays
 shared; then the plan is rebuilt. An operator may keep more than is needed where dropping would cost an operator; where
 columns count (unions by position, DISTINCT by all of them) the input is cut to exactly what is needed.
+
+Plans of changes are pruned as well. What turns weights into a column, or asks whether a row occurs at all, gets all
+columns of its input: {(k, 1): +1, (k, 2): -1} touches k, although the weights of k alone cancel.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ from dataclasses import replace
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import (
+    After,
     Aggregate,
     Aggregation,
+    Before,
+    Change,
     Distinct,
     Expand,
     Filter,
     Fixpoint,
     Generate,
     Join,
+    Negate,
     Output,
     Project,
     Relation,
@@ -39,7 +46,7 @@ from anabranch.lower.names import FreshNames
 Needed = dict[Relation, set[str]]
 
 
-def prune_columns(root: Relation, names: FreshNames) -> Relation:
+def prune_columns(root: Relation, names: FreshNames | None = None) -> Relation:
     """The same plan over narrower inputs, with the same columns as before."""
     plans = list(iterate(root))
     needed: Needed = defaultdict(set)
@@ -64,6 +71,8 @@ def _asked_of_inputs(relation: Relation, wanted: set[str]) -> list[tuple[Relatio
             return [(child, _read_by(each.value for each in _kept_outputs(relation, wanted)))]
         case Filter(child=child, predicates=predicates):
             return [(child, wanted | _read_by(predicates))]
+        case Negate(child=child):
+            return [(child, wanted)]
         case Join(left=left, right=right, on=on):
             read = wanted | _read_by(on)
             return [(left, read & set(left.names)), (right, read & set(right.names))]
@@ -102,7 +111,7 @@ def _kept_places(relation: Relation, wanted: set[str]) -> list[int]:
 def _narrowed(relation: Relation, needed: Needed, done: dict[Relation, Relation]) -> Relation:
     wanted = needed[relation]
     match relation:
-        case Scan() if wanted < set(relation.names):
+        case Scan() | Before() | After() | Change() if wanted < set(relation.names):
             return pick(relation, [each for each in relation.columns if each.name in wanted] or relation.columns[:1])
         case Project(child=child):
             return Project(done[child], _kept_outputs(relation, wanted))

@@ -62,9 +62,11 @@ def _each_once(tables: Sequence[pa.Table]) -> pa.Table:
 def _run(runner: Runner, wave: Sequence[Step]) -> list[Relation]:
     """One job for the wave; a result that is too large to be held here stays with the executors. The empty leaves."""
     weighted = [not runner.is_bag(step.relation) for step in wave]
-    found = runner.collect_together([step.relation for step in wave])
+    found = runner.collect_together([step.relation if step.raw is None else step.raw.relation for step in wave])
     empty: list[Relation] = []
     for step, rows, is_weighted in zip(wave, found, weighted, strict=True):
+        if rows is not None and step.raw is not None:
+            rows = step.raw.told(rows)
         if rows is None:
             runner.materialise_as(step.pieces, step.relation, is_weighted)
             continue

@@ -36,7 +36,9 @@ from anabranch.store.protocol import (
     Version,
     ViewInfo,
 )
+from anabranch.store.raw import RawRows, raw_rows
 from anabranch.store.read import configure, perform
+from anabranch.store.scan import FileScan
 from anabranch.store.stage import stage
 from anabranch.store.system import read_history, read_last_history
 from anabranch.store.versions import Versions
@@ -147,15 +149,31 @@ class DuckLakeStore:
         found = self._table(table, end)
         return few_changes(self._catalog, found, self._planner.change(found, start.number, end.number))
 
-    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
-        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+    def can_read_both(self, table: str, since: Version, upto: Version) -> bool:
+        """Whether the rows of both versions can be read by one scan."""
+        return bool(self._scans_of_both(table, since, upto))
+
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
+        found = self._table(table, self._kept(table, upto))
+        return self._frame(found, Plan(self._scans_of_both(table, since, upto), []))
+
+    def read_raw(self, table: str, since: Version, upto: Version) -> RawRows | None:
+        """The files of both versions as they are, each row with its address; None where that cannot be done."""
+        scans = self._scans_of_both(table, since, upto)
+        found = self._table(table, self._kept(table, upto))
+        if not scans:
+            return None
+        return raw_rows(self.spark, found, scans, lambda each: layout_of(self._catalog, found, each.file, each.hidden))
+
+    def _scans_of_both(self, table: str, since: Version, upto: Version) -> list[FileScan]:
+        """One scan of each file for two versions; none where that cannot be done."""
         start, end = self._kept(table, since), self._kept(table, upto)
         found = self._table(table, end)
         check_readable(found)
         if self._table(table, start).fields != found.fields:
-            return None
-        scans = self._planner.both(found, start.number, end.number)
-        return None if not scans else self._frame(found, Plan(scans, []))
+            return []
+        return self._planner.both(found, start.number, end.number) or []
 
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""

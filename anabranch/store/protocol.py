@@ -185,6 +185,19 @@ class TableAt:
     version: Version
 
 
+class Raw(Protocol):
+    """All rows of some files, with FILE, POSITION and STORED_ROWID, those that are not there any more included."""
+
+    @property
+    def frames(self) -> list[Callable[[], DataFrame]]:
+        """How to read them; files that are unlike are read apart."""
+        ...
+
+    def told(self, rows: pa.Table) -> pa.Table:
+        """Those of the picked rows that are there, with WAS_THERE, IS_THERE and, if STORED_ROWID is there, ROWID."""
+        ...
+
+
 class Store(Protocol):
     """A versioned lake. Reads are lazy DataFrames; metadata calls start no Spark job and cost milliseconds."""
 
@@ -223,8 +236,15 @@ class Store(Protocol):
         """`changes`, read here without Spark; None where that would take reading more than a few rows."""
         ...
 
-    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame | None:
-        """The rows of both versions by one scan, with WAS_THERE and IS_THERE; None where that cannot be done."""
+    def can_read_both(self, table: str, since: Version, upto: Version) -> bool:
+        """Whether the rows of both versions can be read by one scan."""
+        ...
+
+    def read_both(self, table: str, since: Version, upto: Version) -> DataFrame:
+        """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
+
+    def read_raw(self, table: str, since: Version, upto: Version) -> Raw | None:
+        """The files of both versions as they are, each row with its address; None where that cannot be done."""
 
     def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
         """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""

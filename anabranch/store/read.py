@@ -73,11 +73,11 @@ def perform(
     weight: bool = False,
 ) -> list[DataFrame]:
     """One DataFrame for each kind of treatment; columns, then ROWID and WEIGHT where asked for."""
-    shared = Counter(_name(each.file) for each in scans)
+    shared = Counter(name_of(each.file) for each in scans)
     branches: dict[Treatment, list[FileScan]] = defaultdict(list)
     for each in scans:
         addressed = rowid or each.keep is not None or each.drop is not None or each.gone is not None
-        distinct = _PLAIN_NAME.fullmatch(_name(each.file)) and _is_distinct(each, scans, shared)
+        distinct = is_plain_name(name_of(each.file)) and _is_distinct(each, scans, shared)
         treatment = Treatment(
             layout_of(each.file, each.hidden),
             each.weight,
@@ -98,8 +98,8 @@ def perform(
 
 def _is_distinct(scan: FileScan, scans: list[FileScan], shared: Counter[str]) -> bool:
     """Whether the file's name tells it from all other files of the plan; one file may be scanned twice."""
-    name = _name(scan.file)
-    return shared[name] == 1 or all(each.file.id == scan.file.id for each in scans if _name(each.file) == name)
+    name = name_of(scan.file)
+    return shared[name] == 1 or all(each.file.id == scan.file.id for each in scans if name_of(each.file) == name)
 
 
 def _without_collisions(
@@ -229,7 +229,7 @@ def _listed(wanted: dict[DataFile, Positions]) -> str:
     ]
     if len(conditions) == 1:
         return f"({conditions[0][1]})"
-    cases = " ".join(f"WHEN {literal(_name(file))} THEN {condition}" for file, condition in conditions)
+    cases = " ".join(f"WHEN {literal(name_of(file))} THEN {condition}" for file, condition in conditions)
     return f"(CASE {_FILE} {cases} ELSE false END)"
 
 
@@ -257,7 +257,7 @@ def _start_sql(starts: dict[DataFile, int], files: int) -> str:
         return "CAST(NULL AS BIGINT)"
     if files == 1:
         return f"{next(iter(starts.values()))}L"
-    cases = " ".join(f"WHEN {literal(_name(file))} THEN {start}L" for file, start in starts.items())
+    cases = " ".join(f"WHEN {literal(name_of(file))} THEN {start}L" for file, start in starts.items())
     return f"(CASE {_FILE} {cases} END)"
 
 
@@ -272,7 +272,7 @@ def _number_sql(files: list[DataFile]) -> str:
     if len(files) == 1:
         return "0L"
     if len(files) <= CASE_FILES:
-        cases = " ".join(f"WHEN {literal(_name(file))} THEN {number}L" for number, file in enumerate(files))
+        cases = " ".join(f"WHEN {literal(name_of(file))} THEN {number}L" for number, file in enumerate(files))
         return f"(CASE {_FILE} {cases} END)"
     return f"crc32(CAST({_FILE} AS BINARY))"
 
@@ -287,8 +287,14 @@ def _check_sizes(files: list[DataFile]) -> None:
 
 
 def _checksum(file: DataFile) -> int:
-    return zlib.crc32(_name(file).encode())
+    return zlib.crc32(name_of(file).encode())
 
 
-def _name(file: DataFile) -> str:
+def name_of(file: DataFile) -> str:
+    """What Spark calls the file, without its folder."""
     return file.path.rpartition("/")[2]
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether Spark gives the file's name as it is; others it escapes."""
+    return _PLAIN_NAME.fullmatch(name) is not None

@@ -23,6 +23,7 @@ from anabranch.algebra.relation import (
     Project,
     Relation,
     Scan,
+    Stored,
     iterate,
 )
 from anabranch.algebra.values import EvaluationError
@@ -30,6 +31,7 @@ from anabranch.algebra.walk import tree_size
 from anabranch.delta.differentiate import change_of
 from anabranch.delta.narrow import narrow
 from anabranch.fuse import waves as waves_module
+from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.fuse.steps import Piece, Step
 from anabranch.fuse.waves import Cutter
 from tests.plans import random_relation
@@ -51,6 +53,15 @@ class TestTables:
 
     def rows(self, table: Before | After) -> int:
         return self.sizes.get(table.table, self.size)
+
+    def raw(self, versions: Versions) -> RawLeaf | None:
+        return None
+
+    def has_null(self, relation: Relation) -> tuple[bool, ...]:
+        return (True,) * len(relation.columns)
+
+    def with_rowid(self, stored: Stored) -> Stored:
+        return with_rowid(stored)
 
     def both(self, before: Before, after: After) -> After | None:
         return After(f"{after.table}&", after.columns + FLAGS)

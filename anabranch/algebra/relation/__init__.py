@@ -39,9 +39,12 @@ from anabranch.algebra.relation.leaves import (
 )
 from anabranch.algebra.relation.linear import Expand, Filter, Generate, Negate, Output, Project, UnionAll
 from anabranch.algebra.relation.operator import (
+    FILE,
     IS_THERE,
+    POSITION,
     RESERVED_PREFIX,
     ROWID,
+    STORED_ROWID,
     WAS_THERE,
     WEIGHT,
     Column,
@@ -52,6 +55,9 @@ from anabranch.algebra.relation.surface import Apply, ApplyKind, LateralJoin, Se
 from anabranch.algebra.relation.weights import Consolidate, Support, Weigh
 
 __all__ = [
+    "FILE",
+    "POSITION",
+    "STORED_ROWID",
     "After",
     "Aggregate",
     "Aggregation",

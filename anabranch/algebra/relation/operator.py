@@ -19,6 +19,10 @@ ROWID = "__ab_rowid"
 WAS_THERE = "__ab_was_there"
 IS_THERE = "__ab_is_there"
 """Columns of a scan of two versions of a table: whether the row is in the first, and in the second."""
+FILE = "__ab_file"
+POSITION = "__ab_position"
+STORED_ROWID = "__ab_stored_rowid"
+"""Columns of a scan of files as they are: a row's address, and the rowid that the file itself gives it, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
