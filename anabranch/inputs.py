@@ -154,7 +154,7 @@ class TickInputs:
         return self.store.read_both(*self._versions_of(before))
 
     def raw(self, versions: Versions) -> tuple[list[Relation], Raw] | None:
-        """The files of a source, or of a stored part, as they are, a leaf for files that are alike; None if it cannot."""
+        """The files of a source, or of a stored part, as they are, a leaf for each kind; None if it cannot."""
         table, since, upto = self._scanned(versions)
         rows = None if table is None else self.store.read_raw(table, since, upto)
         if rows is None:

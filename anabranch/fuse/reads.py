@@ -8,12 +8,12 @@ those needed do no harm: the join that asked for them passes them over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import After, Before, Filter, Join, JoinKind, Project, Relation, Stored
 from anabranch.delta.equalities import matches
-from anabranch.delta.narrow import Smallness
 from anabranch.fuse.wide import base_of
 
 Table = Before | After | Stored
@@ -34,7 +34,7 @@ class Read:
     large: Relation
 
 
-def read_of(join: Join, is_small: Smallness) -> tuple[str, Read] | None:
+def read_of(join: Join, is_small: Callable[[Relation], bool]) -> tuple[str, Read] | None:
     """The side of a join that reads a table by keys, `left` or `right`, and what it reads; None if neither does."""
     sides = [("right", join.right, join.left)]
     if join.kind in (JoinKind.INNER, JoinKind.SEMI):

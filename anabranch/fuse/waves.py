@@ -35,7 +35,7 @@ from anabranch.algebra.relation import (
     UnionAll,
     Values,
 )
-from anabranch.algebra.walk import operators, transform, with_children
+from anabranch.algebra.walk import leaves, operators, transform, with_children
 from anabranch.delta.narrow import Smallness
 from anabranch.delta.simplify import simplify
 from anabranch.fuse.at_hand import can_tell_apart, can_work_out
@@ -224,17 +224,34 @@ class Cutter:
             if any(child in waiting for child in relation.children):
                 waiting.add(relation)
                 continue
+            asked = self._asked(relation)
             if relation in reads:
                 inputs: Sequence[Relation] = (reads[relation][1].small,)
+            elif asked is not None:
+                inputs = (asked,)
             else:
                 is_structure = (isinstance(relation, Join) or relation in tops) and can_work_out(relation)
                 inputs = relation.children if is_structure and is_here[relation] else ()
             for each in inputs:
-                if each not in found and each not in pending and is_here[each] and not isinstance(each, LEAVES):
+                is_due = is_here[each] or each is asked
+                if each not in found and each not in pending and is_due and not isinstance(each, LEAVES):
                     found[each] = self._new_leaf("input", len(found), each)
             if any(each in found for each in inputs):
                 waiting.add(relation)
         return found
+
+    def _asked(self, relation: Relation) -> Relation | None:
+        """What a join reads a table for, if it is the change of something but nobody can tell that it is small.
+
+        The change of a comparison with a changed value, for one: most rows come and go at once. It is worked out first.
+        """
+        if not isinstance(relation, Join) or self._is_small(relation):
+            return None
+        found = read_of(relation, lambda _: True)
+        if found is None or not self._is_far(found[1].table) or self._is_small(found[1].small):
+            return None
+        small = found[1].small
+        return small if any(isinstance(each, Change) for each in leaves(small)) else None
 
     def _tops(self, order: Sequence[Relation]) -> set[Relation]:
         """Sums and signs that nothing but sums and signs is computed from."""
