@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -241,19 +241,44 @@ class TickWork:
             return False
         each_seconds = (time.perf_counter() - started) / len(found)
         failed: set[str] = set()
+        tripped: list[Item] = []
         for item, moved in found.items():
             item.work.seconds += each_seconds
             if item.after & failed or item.work.error is not None:
                 failed.add(item.stored.table)
-            elif isinstance(moved, AnabranchError):
+                continue
+            if isinstance(moved, AnabranchError):
                 failed.add(item.stored.table)
-                if moved.code == GUARD_TRIPPED:
-                    self._alone(runner, item)
-                else:
-                    self._finish(item, moved)
+            if isinstance(moved, AnabranchError) and moved.code == GUARD_TRIPPED:
+                tripped.append(item)
             else:
                 self._finish(item, moved)
+        self._unguarded(runner, tripped)
         return True
+
+    def _unguarded(self, runner: Runner, items: Sequence[Item]) -> None:
+        """Those whose change needs the larger read after all, by one job; each on its own if that fails."""
+        if not items:
+            return
+        started = time.perf_counter()
+        try:
+            found = located_together(
+                runner, self._waves(runner, [self._request_in_full(runner, each) for each in items])
+            )
+        except Exception as error:
+            log.info("a fused job failed and is run one by one: %s", error)
+            found = []
+        for item, moved in zip(items, found, strict=False):
+            item.work.seconds += (time.perf_counter() - started) / len(items)
+            self._finish(item, moved)
+        for item in items[len(found) :]:
+            self._alone(runner, item)
+
+    def _request_in_full(self, runner: Runner, item: Item) -> Request:
+        """The change without a guard, whatever it has to read."""
+        work, part = item.work, item.part
+        plan = delta(part, self._inputs.changed_tables(work.node, work.program)) or full_and_diff(part)
+        return Request(self._bound(runner, work, plan), self._inputs.stored(item.stored), item.stored.table)
 
     def _requests(self, runner: Runner, items: list[Item]) -> dict[Item, Request | None]:
         """What to ask for: of the items that are ready, and of those that can take what these change as plans."""
@@ -322,9 +347,7 @@ class TickWork:
             if results is not None and isinstance(results[0], AnabranchError) and results[0].code != GUARD_TRIPPED:
                 raise results[0]
             if request.guard is not None:
-                changed = self._inputs.changed_tables(work.node, work.program)
-                plan = self._bound(runner, work, delta(part, changed) or full_and_diff(part))
-                (request,) = self._waves(runner, [replace(request, change=plan, guard=None)])
+                (request,) = self._waves(runner, [self._request_in_full(runner, item)])
         return runner.located(request.change, request.stored, limit, self._engine.store, stored.table)
 
     def _waves(self, runner: Runner, requests: Sequence[Request]) -> list[Request]:

@@ -13,7 +13,7 @@ Three things are worked out ahead of the plans that use them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from anabranch.algebra.relation import (
 from anabranch.algebra.walk import leaves, operators, transform, with_children
 from anabranch.delta.narrow import Smallness
 from anabranch.delta.simplify import simplify
+from anabranch.fuse.ahead import is_moderate
 from anabranch.fuse.at_hand import can_tell_apart, can_work_out
 from anabranch.fuse.reads import Read, Table, read_of
 from anabranch.fuse.scan import KeySet, RawLeaf, Versions, scan_of
@@ -217,10 +218,14 @@ class Cutter:
         """What Spark computes of rows at hand for joins, for keys and for sums at the top, which then take no job."""
         tops = self._tops(order)
         is_here: dict[Relation, bool] = {}
-        waiting: set[Relation] = set()
-        found: dict[Relation, Relation] = {}
         for relation in order:
             is_here[relation] = self._is_here(relation) and all(is_here[child] for child in relation.children)
+        found = {
+            each: self._new_leaf("whole", number, each)
+            for number, each in enumerate(_moderate(order, tops, lambda each: is_here[each] and each not in pending))
+        }
+        waiting: set[Relation] = set()
+        for relation in _outside(self.roots, found):
             if any(child in waiting for child in relation.children):
                 waiting.add(relation)
                 continue
@@ -341,6 +346,28 @@ def _pending(order: Sequence[Relation], reads: dict[Relation, tuple[str, Read]])
         if relation in reads or any(child in pending for child in relation.children):
             pending.add(relation)
     return pending
+
+
+def _moderate(order: Sequence[Relation], tops: set[Relation], is_ready: Callable[[Relation], bool]) -> list[Relation]:
+    """Terms of sums at the top that are small plans: what is inside them is worked out with them, by the same job."""
+    sums = [each for each in order if each in tops and can_work_out(each)]
+    terms = dict.fromkeys(child for each in sums for child in each.children if child not in tops)
+    return [each for each in terms if not isinstance(each, LEAVES) and is_ready(each) and is_moderate(each)]
+
+
+def _outside(roots: Sequence[Relation], inner: Container[Relation]) -> Iterator[Relation]:
+    """Every operator of the plans once, inputs before their readers, but for what is only inside of these."""
+    seen: set[Relation] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        relation, is_expanded = stack.pop()
+        if is_expanded:
+            yield relation
+        elif relation not in seen:
+            seen.add(relation)
+            stack.append((relation, True))
+            if relation not in inner:
+                stack.extend((child, False) for child in reversed(relation.children))
 
 
 def _above(order: Sequence[Relation], replaced: dict[Relation, Relation]) -> set[Relation]:

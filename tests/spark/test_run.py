@@ -33,6 +33,7 @@ from anabranch.algebra.relation import (
     Values,
 )
 from anabranch.errors import RefreshError
+from anabranch.fuse.steps import Piece
 from anabranch.spark.jobs import count_jobs, count_scans
 from anabranch.spark.located import Located
 from anabranch.spark.run import Runner
@@ -146,7 +147,7 @@ def test_large_results_stay_with_the_executors(berlin: Runner) -> None:
     values = all_values()
     before = texts(berlin, values)
     assert berlin.collect(values) is None
-    berlin.materialise_as([(values, None)], values, weighted=False)
+    berlin.materialise_as([Piece(values, values.names)], values, weighted=False)
     assert berlin.is_bound(values)
     assert texts(berlin, values) == before
 
@@ -309,8 +310,9 @@ def test_several_results_come_by_one_job(berlin: Runner) -> None:
     total = Aggregate(numbers, (), (aggregation("s", "sum", column("n", "int"), "bigint"),))
     none = Filter(numbers, (expression("{} > 5", "boolean", column("n", "int")),))
     with count_jobs(berlin.spark) as count:
-        tables = berlin.collect_together([numbers, total, none, Negate(numbers)])
-    assert tables is not None
+        found = berlin.collect_together([numbers, total, none, Negate(numbers)])
+    tables = [each for each in found if each is not None]
+    assert len(tables) == 4
     assert [sorted(map(str, table.to_pylist())) for table in tables[:3]] == [
         ["{'n': 0}", "{'n': 1}", "{'n': 2}"], ["{'s': 3}"], []
     ]  # fmt: skip
