@@ -16,15 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from anabranch.algebra.relation import (
-    FILE,
-    IS_THERE,
-    POSITION,
-    STORED_ROWID,
-    WAS_THERE,
     After,
     Before,
     Change,
-    Column,
     Empty,
     Relation,
     Stored,
@@ -35,12 +29,11 @@ from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
 from anabranch.fuse.ahead import NOTHING, seen_by_readers
-from anabranch.fuse.scan import Versions
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
 from anabranch.spark.rows import Later, Rows
 from anabranch.spark.together import collect_tagged
-from anabranch.store.protocol import ROWID, Raw, Store, Version
+from anabranch.store.protocol import ROWID, Store, Version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
 
 Frames = dict[Relation, Callable[[], Rows]]
 
-_ADDRESS = (Column(FILE, "string"), Column(POSITION, "bigint"), Column(STORED_ROWID, "bigint"))
 SMALL_TABLE_ROWS = 2_000
 """A source with no more rows is read as a whole, once for all nodes and until it changes."""
 
@@ -131,54 +123,6 @@ class TickInputs:
     def clock(self, node: StreamTable) -> str | None:
         """What a node's query sees as now in this tick, if it looks at all."""
         return node.clock_at(self.clocks.get(node.id))
-
-    def rows_of(self, leaf: Before | After) -> int:
-        """About how many rows a named leaf has."""
-        table = leaf.table.rpartition("@")[0]
-        return self.row_count(table) if table in self.pinned.sources or table in self.pinned.nodes else 0
-
-    def both_versions(self, before: Before, after: After) -> After | None:
-        """One leaf for two versions of a source, each row with WAS_THERE and IS_THERE; None where there is none."""
-        table, _, _ = before.table.rpartition("@")
-        if table not in self.pinned.sources or before.columns != after.columns:
-            return None
-        flags = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
-        return After(f"{after.table}&{before.table}", after.columns + flags)
-
-    def can_read_both(self, before: Before) -> bool:
-        """Whether one scan can give both versions."""
-        return self.store.can_read_both(*self._versions_of(before))
-
-    def rows_of_both(self, before: Before) -> DataFrame:
-        """The rows of that leaf."""
-        return self.store.read_both(*self._versions_of(before))
-
-    def raw(self, versions: Versions) -> tuple[list[Relation], Raw] | None:
-        """The files of a source, or of a stored part, as they are, a leaf for each kind; None if it cannot."""
-        table, since, upto = self._scanned(versions)
-        rows = None if table is None else self.store.read_raw(table, since, upto)
-        if rows is None:
-            return None
-        read = versions.before or versions.scanned
-        columns = tuple(each for each in read.columns if each.name != ROWID)
-        named = f"{table}@{since}&{upto}/files"
-        return [After(f"{named}{number}", columns + _ADDRESS) for number in range(len(rows.frames))], rows
-
-    def _scanned(self, versions: Versions) -> tuple[str | None, Version, Version]:
-        """The table that is scanned, and from when to when."""
-        now = self.pinned.version
-        if isinstance(versions.scanned, Stored):
-            return self.pinned.part(versions.scanned.part).id, now, now
-        if versions.before is not None:
-            return self._versions_of(versions.before)
-        table, _, at = versions.scanned.table.rpartition("@")
-        if table not in self.pinned.sources:
-            return None, now, now
-        return table, Version(int(at)), Version(int(at))
-
-    def _versions_of(self, before: Before) -> tuple[str, Version, Version]:
-        table, _, since = before.table.rpartition("@")
-        return table, Version(int(since)), self.pinned.version
 
     def is_new(self, node: StreamTable) -> bool:
         """Whether the node has no rows yet under this definition."""

@@ -14,12 +14,11 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
-from anabranch.algebra.relation import After, Before, Change, Empty, Relation, Stored
+from anabranch.algebra.relation import Change, Empty, Relation
 from anabranch.algebra.walk import transform
 from anabranch.auto import Auto, Estimate, first_fill, learned, together
 from anabranch.choose import Choice, check_columns, choose
@@ -33,8 +32,6 @@ from anabranch.errors import AnabranchError
 from anabranch.fuse.ahead import NOTHING, comes_out_the_same, is_moderate
 from anabranch.fuse.at_hand import can_tell_apart, consolidated
 from anabranch.fuse.eligible import Candidate, exclusions
-from anabranch.fuse.reads import Table
-from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.inputs import TickInputs
 from anabranch.node_work import Item, NodeWork, actions_of, check_parts, failure_of, plans_of
 from anabranch.observe.report import Action
@@ -42,56 +39,15 @@ from anabranch.reads import run_over
 from anabranch.spark.failure import PySparkException
 from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
-from anabranch.spark.rows import Later, Rows
+from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner
 from anabranch.spark.waves import run_waves
 from anabranch.store.protocol import WEIGHT
+from anabranch.tick_tables import TickTables
 
 log = logging.getLogger(__name__)
 
 DELTA_RAISED = "DELTA_RAISED"
-
-
-@dataclass(frozen=True)
-class TickTables:
-    """What the tables of a tick are like, for cutting plans into waves."""
-
-    runner: Runner
-    inputs: TickInputs
-
-    def is_local(self, table: Relation) -> bool:
-        return self.runner.is_local(table)
-
-    def rows(self, table: Table) -> int:
-        return 0 if isinstance(table, Stored) else self.inputs.rows_of(table)
-
-    def with_rowid(self, stored: Stored) -> Stored:
-        leaf = with_rowid(stored)
-        if not self.runner.is_bound(leaf):
-            self.runner.bind_like(leaf, stored)
-        return leaf
-
-    def raw(self, versions: Versions) -> RawLeaf | None:
-        found = self.inputs.raw(versions)
-        if found is None:
-            return None
-        leaves, rows = found
-        for leaf, frame in zip(leaves, rows.frames, strict=True):
-            if not self.runner.is_bound(leaf):
-                self.runner.bind(leaf, Later(frame))
-        return RawLeaf(tuple(leaves), rows.told)
-
-    def has_null(self, relation: Relation) -> tuple[bool, ...]:
-        rows = self.runner.known(relation)
-        return tuple(rows is None or rows.column(name).null_count > 0 for name in relation.names)
-
-    def both(self, before: Before, after: After) -> After | None:
-        leaf = self.inputs.both_versions(before, after)
-        if leaf is not None and not self.runner.is_bound(leaf):
-            if not self.inputs.can_read_both(before):
-                return None
-            self.runner.bind(leaf, Later(partial(self.inputs.rows_of_both, before)))
-        return leaf
 
 
 class TickWork:
@@ -261,13 +217,12 @@ class TickWork:
         if not items:
             return
         started = time.perf_counter()
+        found: list[Moved | AnabranchError] = []
         try:
-            found = located_together(
-                runner, self._waves(runner, [self._request_in_full(runner, each) for each in items])
-            )
+            requests = [self._request_in_full(runner, each) for each in items]
+            found = located_together(runner, self._waves(runner, requests)) or []
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
-            found = []
         for item, moved in zip(items, found, strict=False):
             item.work.seconds += (time.perf_counter() - started) / len(items)
             self._finish(item, moved)

@@ -18,8 +18,9 @@ from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.spark.located import Located, no_rowids
 from anabranch.spark.match import rowids_of
 from anabranch.spark.moved import Moved
+from anabranch.spark.relations import summed_up
 from anabranch.spark.rows import Rows
-from anabranch.spark.run import Runner, summed_up
+from anabranch.spark.run import Runner
 from anabranch.spark.together import Text
 
 GUARD_TRIPPED = "GUARD_TRIPPED"

@@ -1,0 +1,106 @@
+"""The tables of a tick, for cutting plans into waves: which are at hand, and how the others are scanned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from anabranch.algebra.relation import (
+    FILE,
+    IS_THERE,
+    POSITION,
+    ROWID,
+    STORED_ROWID,
+    WAS_THERE,
+    After,
+    Before,
+    Column,
+    Relation,
+    Stored,
+)
+from anabranch.fuse.reads import Table
+from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
+from anabranch.inputs import TickInputs
+from anabranch.spark.rows import Later
+from anabranch.spark.run import Runner
+from anabranch.store.protocol import Version
+
+_ADDRESS = (Column(FILE, "string"), Column(POSITION, "bigint"), Column(STORED_ROWID, "bigint"))
+_FLAGS = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
+Span = tuple[str, Version, Version]
+"""A table's id, and the versions from which to which it is scanned."""
+
+
+@dataclass(frozen=True)
+class TickTables:
+    """The tables that the plans of a tick read, by the names that `TickInputs` gives to leaves."""
+
+    runner: Runner
+    inputs: TickInputs
+
+    def is_local(self, table: Relation) -> bool:
+        """Whether its rows are at hand."""
+        return self.runner.is_local(table)
+
+    def rows(self, table: Table) -> int:
+        """About how many rows it has."""
+        pinned = self.inputs.pinned
+        name = "" if isinstance(table, Stored) else table.table.rpartition("@")[0]
+        return self.inputs.row_count(name) if name in pinned.sources or name in pinned.nodes else 0
+
+    def has_null(self, relation: Relation) -> tuple[bool, ...]:
+        """For each column, whether it may hold a NULL."""
+        rows = self.runner.known(relation)
+        return tuple(rows is None or rows.column(name).null_count > 0 for name in relation.names)
+
+    def with_rowid(self, stored: Stored) -> Stored:
+        """The stored rows of a part with their rowids."""
+        leaf = with_rowid(stored)
+        if not self.runner.is_bound(leaf):
+            self.runner.bind_like(leaf, stored)
+        return leaf
+
+    def both(self, before: Before, after: After) -> After | None:
+        """One leaf for two versions of a source, each row with WAS_THERE and IS_THERE; None where there is none."""
+        span = self._span(before, after)
+        if span is None or before.columns != after.columns:
+            return None
+        leaf = After(f"{after.table}&{before.table}", after.columns + _FLAGS)
+        if not self.runner.is_bound(leaf):
+            if not self.inputs.store.can_read_both(*span):
+                return None
+            self.runner.bind(leaf, Later(partial(self.inputs.store.read_both, *span)))
+        return leaf
+
+    def raw(self, versions: Versions) -> RawLeaf | None:
+        """The files of a source, or of a stored part, as they are; None if a lake's other ways are needed."""
+        span = self._scanned(versions)
+        found = None if span is None else self.inputs.store.read_raw(*span)
+        if span is None or found is None:
+            return None
+        table, since, upto = span
+        columns = tuple(each for each in (versions.before or versions.scanned).columns if each.name != ROWID)
+        leaves = []
+        for number, frame in enumerate(found.frames):
+            leaf = After(f"{table}@{since}&{upto}/files{number}", columns + _ADDRESS)
+            if not self.runner.is_bound(leaf):
+                self.runner.bind(leaf, Later(frame))
+            leaves.append(leaf)
+        return RawLeaf(tuple(leaves), found.told)
+
+    def _scanned(self, versions: Versions) -> Span | None:
+        """What is scanned, if it is in the lake as it is read."""
+        scanned, pinned = versions.scanned, self.inputs.pinned
+        if isinstance(scanned, Stored):
+            return pinned.part(scanned.part).id, pinned.version, pinned.version
+        if versions.before is not None and versions.after is not None:
+            return self._span(versions.before, versions.after)
+        return self._span(scanned, scanned)
+
+    def _span(self, first: Before | After, last: Before | After) -> Span | None:
+        """From one version of a source to another; None unless the lake has both: what moves now is not there yet."""
+        table, _, since = first.table.rpartition("@")
+        upto = last.table.rpartition("@")[2]
+        if table not in self.inputs.pinned.sources or not (since.isdigit() and upto.isdigit()):
+            return None
+        return table, Version(int(since)), Version(int(upto))
