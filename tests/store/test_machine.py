@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from anabranch.algebra.relation import IS_THERE, WAS_THERE
 from anabranch.store.ducklake import DuckLakeStore
 from anabranch.store.protocol import ROWID, WEIGHT, Version
 from anabranch.store.transaction import Transaction
@@ -65,6 +66,26 @@ def check_through_spark(machine: LakeMachine, store: DuckLakeStore) -> None:
     assert change(store, machine.table_id, Version(since), Version(upto)) == expected, (since, upto)
 
 
+def check_files_as_they_are(machine: LakeMachine, store: DuckLakeStore) -> int:
+    """Rows read with their addresses, of which the driver tells where they are: as read one snapshot at a time."""
+    numbers = sorted(machine.model)
+    pairs = [sorted(Version(machine.random.choice(numbers)) for _ in range(2)) for _ in range(12)]
+    possible = ((pair, store.read_raw(machine.table_id, *pair)) for pair in pairs)
+    (since, upto), raw = next((each for each in possible if each[1] is not None), (pairs[0], None))
+    if raw is None:
+        return 0
+    told = raw.told(pa.concat_tables([frame().toArrow() for frame in raw.frames]))
+    for version, flag in ((since, WAS_THERE), (upto, IS_THERE)):
+        expected = store.read(machine.table_id, version, rowid=True).toArrow()
+        found = told.filter(told.column(flag)).select(expected.column_names)
+        assert by_rowid(found) == by_rowid(expected), (since, upto, flag)
+    return told.num_rows
+
+
+def by_rowid(rows: pa.Table) -> dict[int, str]:
+    return {each.pop(ROWID): str(each) for each in rows.to_pylist()}
+
+
 def write_through_transaction(machine: LakeMachine, store: DuckLakeStore) -> None:
     """Several deletes and inserts, each seeing the ones before, as one snapshot."""
     work = Transaction(store)
@@ -88,11 +109,14 @@ def test_histories_through_spark(store: DuckLakeStore, folder: str, seed: int) -
     machine = LakeMachine(Path(folder), seed)
     machine.transaction = lambda: write_through_transaction(machine, store)
     names = [*NAMES, *["transaction"] * 6]
+    told = 0
     try:
         for number in range(70):
             machine.step(machine.random.choice(names))
             if number % 10 == 9:
                 check_through_spark(machine, store)
+                told += check_files_as_they_are(machine, store)
+        assert told > 0
     except TheirFaultError:
         pass
     finally:

@@ -48,12 +48,38 @@ def test_two_versions_by_one_scan(
     gone = rowids(store, table, "a % 5 = 0 AND a < 20")
     store.commit(Commit((Write(table, gone, (pa.table({"a": [5, 99], "b": ["y", "y"]}),), before),)))
     after = store.head()
+    assert store.can_read_both(table, before, after)
     both = store.read_both(table, before, after)
-    assert both is not None
     assert len(both.inputFiles()) == 4
     assert counted(both.where(WAS_THERE).drop(WAS_THERE, IS_THERE)) == rows(store, table, before)
     assert counted(both.where(IS_THERE).drop(WAS_THERE, IS_THERE)) == rows(store, table, after)
     assert both.where(f"NOT {WAS_THERE} AND NOT {IS_THERE}").count() == 0
+
+
+def test_files_as_they_are(store: DuckLakeStore) -> None:
+    """Files of executors and of DuckDB, deletes before and in between, a file that is gone and one that came."""
+    table = create(store, "t", "a bigint; b string")
+    staged = store.stage(store.spark.range(20).selectExpr("id AS a", "'x' AS b"), columns_of_t())
+    store.commit(Commit((Write(table, inserts=(staged,)),)))
+    insert(store, table, a=[20, 21, 22], b=["y"] * 3)
+    store.commit(Commit((Write(table, deletes=rowids(store, table, "a = 3"), since=store.head()),)))
+    before = store.head()
+    gone = rowids(store, table, "a % 5 = 0")
+    store.commit(Commit((Write(table, gone, (pa.table({"a": [5, 99], "b": ["z", None]}),), before),)))
+    after = store.head()
+    raw = store.read_raw(table, before, after)
+    assert raw is not None
+    assert len(raw.frames) == 2
+    told = raw.told(pa.concat_tables([frame().where("a > 4").toArrow() for frame in raw.frames]))
+    for version, flag in ((before, WAS_THERE), (after, IS_THERE)):
+        expected = store.read(table, version, rowid=True).where("a > 4").toArrow()
+        found = told.filter(told.column(flag)).select(expected.column_names)
+        assert sorted(found.to_pylist(), key=str) == sorted(expected.to_pylist(), key=str)
+    assert told.num_rows == 18 + 2  # row 3 is in neither
+
+
+def columns_of_t() -> tuple[Column, ...]:
+    return (Column("a", "bigint"), Column("b", "string"))
 
 
 def test_reading_starts_no_job(store: DuckLakeStore) -> None:
