@@ -18,6 +18,7 @@ from anabranch.algebra.relation import (
     Relation,
     Stored,
 )
+from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.fuse.reads import Table
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.inputs import TickInputs
@@ -72,14 +73,35 @@ class TickTables:
             self.runner.bind(leaf, Later(partial(self.inputs.store.read_both, *span)))
         return leaf
 
-    def raw(self, versions: Versions) -> RawLeaf | None:
+    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
         """The files of a source, or of a stored part, as they are; None if a lake's other ways are needed."""
         span = self._scanned(versions)
-        found = None if span is None else self.inputs.store.read_raw(*span)
-        if span is None or found is None:
+        if span is None:
             return None
+        own = tuple(each for each in (versions.before or versions.scanned).columns if each.name != ROWID)
+        here = self._here(span, tuple(each for each in own if each.name in columns))
+        return self._files(span, own) if here is None else RawLeaf((here,), None)
+
+    def _here(self, span: Span, columns: tuple[Column, ...]) -> Relation | None:
+        """A leaf of these columns, ROWID and both flags, at hand, if that is not much to read."""
         table, since, upto = span
-        columns = tuple(each for each in (versions.before or versions.scanned).columns if each.name != ROWID)
+        leaf = After(f"{table}@{since}&{upto}/here", (*columns, Column(ROWID, "bigint"), *_FLAGS))
+        if self.runner.is_bound(leaf):
+            return leaf
+        names = {each.name for each in columns}
+        rows = self.inputs.store.few_of_both(*span, names) if can_tell_apart(columns) else None
+        if rows is None:
+            return None
+        self.runner.bind_table(leaf, rows)
+        self.runner.table_scans += 1
+        return leaf
+
+    def _files(self, span: Span, columns: tuple[Column, ...]) -> RawLeaf | None:
+        """Leaves of all columns and the address, in files."""
+        table, since, upto = span
+        found = self.inputs.store.read_raw(*span)
+        if found is None:
+            return None
         leaves = []
         for number, frame in enumerate(found.frames):
             leaf = After(f"{table}@{since}&{upto}/files{number}", columns + _ADDRESS)

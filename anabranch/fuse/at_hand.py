@@ -165,12 +165,26 @@ def _join(join: Join, left: pa.Table, right: pa.Table, limit: int) -> pa.Table |
         right = consolidated(right)
         if (_weights(right) < 0).any():
             return None
-    ours, theirs = _key_codes(keys, left, right)
     if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        found = np.isin(ours, theirs) & (ours >= 0)
+        found = _have_partners(keys, left, right)
         return left.filter(pa.array(found if join.kind is JoinKind.SEMI else ~found))
+    ours, theirs = _key_codes(keys, left, right)
     pairs = _pairs(ours, theirs, join.kind is JoinKind.LEFT, limit)
     return None if pairs is None else _paired(join, left, right, *pairs)
+
+
+def _have_partners(keys: list[Key], left: pa.Table, right: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which rows of the left meet some row of the right. To look values up is cheaper than to number all of them."""
+    found = np.full(left.num_rows, right.num_rows > 0)
+    for key in keys:
+        values = left.column(key.left)
+        known = right.column(key.right).unique().cast(values.type)
+        found &= np.asarray(pc.is_in(values, known if key.null_safe else known.drop_null()), dtype=bool)
+    if len(keys) > 1:
+        (places,) = np.nonzero(found)
+        ours, theirs = _key_codes(keys, left.take(pa.array(places)), right)
+        found[places] = np.isin(ours, theirs) & (ours >= 0)
+    return found
 
 
 def _pairs(ours: Numbers, theirs: Numbers, keep_all: bool, limit: int) -> tuple[Numbers, Numbers] | None:

@@ -75,11 +75,16 @@ class Versions:
 class RawLeaf:
     """Files as they are, with FILE, POSITION and STORED_ROWID, and who tells which of their rows are there.
 
-    Files that are unlike are leaves of their own.
+    Files that are unlike are leaves of their own. Without `told` the rows are at hand, those that are not there left
+    out, with WAS_THERE and IS_THERE, and ROWID.
     """
 
     leaves: tuple[Relation, ...]
-    told: Callable[[pa.Table], pa.Table]
+    told: Callable[[pa.Table], pa.Table] | None
+
+
+FindRaw = Callable[[Versions, frozenset[str]], RawLeaf | None]
+"""The files that are scanned, of which these columns are read."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Scan:
     rows: Relation | None = None
 
 
-def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtHand, raw: RawLeaf | None) -> Scan:
+def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtHand, raw: FindRaw) -> Scan:
     """One scan for all reads of these versions; `suffix` makes the names of its leaves."""
     tables = versions.tables
     own = [read for read in reads if read.table in tables]
@@ -117,12 +122,11 @@ def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtH
         pieces.append(Piece(rows, rows.names))
     shown = tuple(each.name for each in versions.scanned.columns) if rows is not None else ()
     told = [each for each in tables.values() if each is not None]
-    step = Step(
-        wide.over(wide.rows, (*shown, *told)),
-        tuple(pieces),
-        None if raw is None else _raw(raw, wide, own, chains, keys, [each for each in shown if each != ROWID]),
-    )
-    return Scan(step, sides, rows)
+    read = {name for chain in chains.values() for name in chain.columns}
+    read |= {name for read_by in own for key in read_by.keys for name in key.columns}
+    found = raw(versions, frozenset(read.union(shown)) - {ROWID})
+    way = None if found is None else _raw(found, wide, own, chains, keys, shown, told)
+    return Scan(Step(wide.over(wide.rows, (*shown, *told)), tuple(pieces), way), sides, rows)
 
 
 def _raw(
@@ -132,10 +136,26 @@ def _raw(
     chains: dict[Relation, Chain],
     keys: dict[Keys, KeySet],
     shown: Sequence[str],
+    flags: Sequence[str],
 ) -> Raw:
+    if raw.told is None:
+        (leaf,) = raw.leaves
+        return Raw(wide.over(_picked(leaf, reads, keys), (*shown, *flags)), lambda rows: rows)
     address = [FILE, POSITION, *([STORED_ROWID] if shown else [])]
-    scans = tuple(wide.over(_matching(leaf, reads, chains, keys), (*shown, *address)) for leaf in raw.leaves)
+    others = [*(each for each in shown if each != ROWID), *address]
+    scans = tuple(wide.over(_matching(leaf, reads, chains, keys), others) for leaf in raw.leaves)
     return Raw(UnionAll(scans) if len(scans) > 1 else scans[0], raw.told)
+
+
+def _picked(table: Relation, reads: Sequence[Read], keys: dict[Keys, KeySet]) -> Relation:
+    """The rows whose keys occur in any key set, by joins that need no expression."""
+    terms: list[Relation] = []
+    rest = table
+    for names, keyset in keys.items():
+        on = _equal([read for read in reads if read.keys == names], keyset)
+        terms.append(Join(rest, keyset.relation, JoinKind.SEMI, on))
+        rest = Join(rest, keyset.relation, JoinKind.ANTI, on)
+    return UnionAll(tuple(terms)) if len(terms) > 1 else terms[0]
 
 
 def with_rowid(stored: Stored) -> Stored:

@@ -76,8 +76,8 @@ class Tables(Protocol):
         """The leaf of the same rows with their rowids."""
         ...
 
-    def raw(self, versions: Versions) -> RawLeaf | None:
-        """The files that are scanned as they are; None if that would not do."""
+    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
+        """The files that are scanned as they are, at least these columns; None if that would not do."""
         ...
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:
@@ -187,7 +187,7 @@ class Cutter:
         for name, reads in by_table.items():
             for versions in self._versions(reads):
                 suffix = f"~{self.label}{self._waves}"
-                scan = scan_of(versions, reads, suffix, at_hand, self.tables.raw(versions))
+                scan = scan_of(versions, reads, suffix, at_hand, self.tables.raw)
                 sides |= scan.sides
                 if scan.rows is not None:
                     self.stored_rows.setdefault(name, []).append(scan.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
-from anabranch.store.few import few_changes, few_rows
+from anabranch.store.few import few_changes, few_of_both, few_rows
 from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
@@ -157,6 +157,12 @@ class DuckLakeStore:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
         found = self._table(table, self._kept(table, upto))
         return self._frame(found, Plan(self._scans_of_both(table, since, upto), []))
+
+    def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
+        """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
+        scans = self._scans_of_both(table, since, upto)
+        found = self._table(table, self._kept(table, upto))
+        return few_of_both(self._catalog, found, scans, columns) if scans else None
 
     def read_raw(self, table: str, since: Version, upto: Version) -> RawRows | None:
         """The files of both versions as they are, each row with its address; None where that cannot be done."""

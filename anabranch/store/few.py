@@ -6,6 +6,8 @@ tell whether two of them are identical.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +16,9 @@ from anabranch.fuse.codes import comparable
 from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
 from anabranch.store.layout import check_readable
-from anabranch.store.local import cells_to_read, perform_locally
+from anabranch.store.local import both_locally, cells_to_read, perform_locally
 from anabranch.store.protocol import ROWID, WEIGHT
-from anabranch.store.scan import rows_at_most
+from anabranch.store.scan import FileScan, rows_at_most
 
 FEW_ROWS = 50_000
 FEW_CELLS = 5_000_000
@@ -37,6 +39,12 @@ def few_changes(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
         return None
     found = _performed(catalog, table, plan)
     return None if found is None else _consolidated(found.drop_columns([ROWID]))
+
+
+def few_of_both(catalog: Catalog, table: Table, scans: Sequence[FileScan], names: Collection[str]) -> pa.Table | None:
+    """These columns of the rows of two states, with ROWID, WAS_THERE and IS_THERE; None if that is much to read."""
+    cells = sum(each.file.rows for each in scans) * (len(names) + 1)
+    return None if cells > FEW_CELLS else both_locally(catalog, table, scans, names)
 
 
 def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:

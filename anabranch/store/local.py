@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -9,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anabranch.store.catalog import Catalog, Table
+from anabranch.algebra.relation import IS_THERE, WAS_THERE
+from anabranch.store.catalog import Catalog, Field, Table
 from anabranch.store.changes import Plan
 from anabranch.store.defaults import default_array
 from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, layout_of
-from anabranch.store.project import by_id, by_name, field_type, project
+from anabranch.store.project import Finder, by_id, by_name, field_type, project
 from anabranch.store.protocol import ROWID, WEIGHT
 from anabranch.store.scan import FileScan
 
@@ -39,6 +42,30 @@ def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def both_locally(catalog: Catalog, table: Table, scans: Sequence[FileScan], names: Collection[str]) -> pa.Table:
+    """The rows of scans of two states: these columns, ROWID, WAS_THERE and IS_THERE."""
+    fields = tuple(field for field in table.fields if field.name in names)
+    narrow = replace(table, fields=fields)
+    schema = pa.schema([*(pa.field(each.name, field_type(each)) for each in fields), pa.field(ROWID, pa.int64())])
+    parts = [schema.append(pa.field(WAS_THERE, pa.bool_())).append(pa.field(IS_THERE, pa.bool_())).empty_table()]
+    for scan in scans:
+        rows = _rows_of(catalog, narrow, scan).drop_columns([WEIGHT]).cast(schema)
+        parts.append(_there(rows, scan))
+    return pa.concat_tables(parts)
+
+
+def _there(rows: pa.Table, scan: FileScan) -> pa.Table:
+    """Rows of a file, less those that were gone before, with WAS_THERE and IS_THERE."""
+    first, second = scan.there or (True, True)
+    now = np.full(scan.file.rows, second)
+    if scan.gone is not None:
+        now[scan.gone] = False
+    if scan.drop is not None:
+        now = np.delete(now, scan.drop)
+    flagged = rows.append_column(WAS_THERE, pa.array(np.full(rows.num_rows, first)))
+    return flagged.append_column(IS_THERE, pa.array(now))
+
+
 def cells_to_read(table: Table, plan: Plan) -> int:
     """How many values have to be decoded, those included that are only passed over."""
     rows = sum(each.file.rows for each in plan.scans) + sum(int(rows.num_rows) for _, rows in plan.inlined)
@@ -46,11 +73,11 @@ def cells_to_read(table: Table, plan: Plan) -> int:
 
 
 def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
-    data = _load(scan.file.path) if scan.file.rows <= _REMEMBERED_ROWS else _read(scan.file.path)
     layout = layout_of(catalog, table, scan.file, scan.hidden)
+    find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
+    data = _load(scan.file.path) if scan.file.rows <= _REMEMBERED_ROWS else _read(scan.file.path, table.fields, find)
     mask = pa.array(_mask(data, scan))
     there = data.filter(mask)
-    find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
     arrays = []
     for field in table.fields:
         position = None if field.id in layout.missing else find(there.schema, field)
@@ -100,6 +127,13 @@ def _load(path: str) -> pa.Table:
     return _read(path)
 
 
-def _read(path: str) -> pa.Table:
+def _read(path: str, fields: tuple[Field, ...] = (), find: Finder = by_id) -> pa.Table:
+    """The file's rows: with `fields`, their columns and our own only."""
     with pq.ParquetFile(path) as file:
-        return file.read()
+        if not fields:
+            return file.read()
+        schema = file.schema_arrow
+        places = {find(schema, each) for each in fields}
+        own = {schema.get_field_index(name) for name in (ROW_ID_COLUMN, SNAPSHOT_COLUMN)}
+        wanted = sorted(place for place in places | own if place is not None and place >= 0)
+        return file.read(columns=[schema.field(place).name for place in wanted])

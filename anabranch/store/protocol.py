@@ -6,7 +6,7 @@ over many tables. A commit is data: actions, plus requirements that are checked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -242,6 +242,10 @@ class Store(Protocol):
 
     def read_both(self, table: str, since: Version, upto: Version) -> DataFrame:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
+
+    def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
+        """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
+        ...
 
     def read_raw(self, table: str, since: Version, upto: Version) -> Raw | None:
         """The files of both versions as they are, each row with its address; None where that cannot be done."""

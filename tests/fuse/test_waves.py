@@ -54,7 +54,7 @@ class TestTables:
     def rows(self, table: Before | After) -> int:
         return self.sizes.get(table.table, self.size)
 
-    def raw(self, versions: Versions) -> RawLeaf | None:
+    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
         return None
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:
