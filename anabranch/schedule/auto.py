@@ -51,7 +51,7 @@ class AutoSettings:
     explore_every: int = 50
     explore_within: float = 2.0
     second_try_within: float = 5.0
-    row_factor: float = 1.0
+    row_factor: float = 0.25
 
 
 @dataclass(frozen=True)
