@@ -151,7 +151,7 @@ def _frame(engine: Engine, columns: tuple[Column, ...], rows: Any) -> DataFrame:
     if hasattr(rows, "sparkSession"):
         return _in_our_session(engine, rows)
     if isinstance(rows, pa.Table | pa.RecordBatch):
-        return engine.session.createDataFrame(pa.table(rows))
+        return engine.session.createDataFrame(pa.table(rows).combine_chunks())  # Spark stops at an empty chunk
     if hasattr(rows, "iloc"):
         return engine.session.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
     return engine.session.createDataFrame(_fitting_rows(columns, rows), struct_of(columns))

@@ -22,5 +22,5 @@ def in_form(engine: Engine, rows: pa.Table, form: str) -> Any:
         case "pandas":
             return rows.to_pandas()
         case "spark":
-            return engine.session.createDataFrame(rows)
+            return engine.session.createDataFrame(rows.combine_chunks())
     raise SettingError("BAD_FORM", f"{form!r} is not a form of rows", f"forms: {', '.join(FORMS)}")

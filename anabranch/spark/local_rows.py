@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def frame_of(spark: SparkSession, table: pa.Table, columns: tuple[Column, ...]) -> DataFrame:
     """The table, which has these columns in this order, as a frame."""
+    table = table.combine_chunks()  # Spark stops reading at a chunk without rows
     if is_remote(spark) or not _is_plain(spark, columns):
         return spark.createDataFrame(_with_chunks(table), struct_of(columns))
     from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame

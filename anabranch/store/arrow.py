@@ -89,7 +89,7 @@ def conform(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
 
 def to_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """The rows as a DataFrame of exactly this schema."""
-    return spark.createDataFrame(rows, schema)
+    return spark.createDataFrame(rows.combine_chunks(), schema)  # Spark stops at an empty chunk
 
 
 def _cast(array: pa.ChunkedArray, target: pa.Field) -> pa.ChunkedArray:

@@ -157,3 +157,15 @@ def test_whole_numbers_fit_where_other_numbers_are_kept(lake: Lake) -> None:
     lake.sql("CREATE TABLE prices (price DECIMAL(12,2), weight DOUBLE, n BIGINT, known BOOLEAN)")
     lake.append("prices", [(10, 2, 3, True), {"price": -1, "weight": None, "n": 4, "known": False}])
     assert rows(lake, "prices") == bag((Decimal("10.00"), 2.0, 3, True), (Decimal("-1.00"), None, 4, False))
+
+
+def test_chunks_without_rows_hide_none(lake: Lake) -> None:
+    """Spark itself stops reading an Arrow table at the first chunk that is empty."""
+    lake.sql("CREATE TABLE numbers (n BIGINT)")
+    some = pa.table({"n": [1, 2]})
+    given = pa.concat_tables([some.slice(0, 0), some, some.slice(0, 0), some])
+    lake.append("numbers", given)
+    assert rows(lake, "numbers") == bag((1,), (2,), (1,), (2,))
+    lake.apply("numbers", insert=given, delete=given)
+    lake.apply("numbers", delete=given)
+    assert rows(lake, "numbers") == bag()

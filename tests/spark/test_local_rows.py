@@ -47,10 +47,11 @@ def test_rows_arrive_as_pyspark_hands_them_over(spark: SparkSession, kind: str) 
     arrow, values = VALUES[kind]
     columns = (Column("a b`c", kind), Column("n", "bigint"))
     table = pa.table({"a b`c": pa.array(values, arrow), "n": pa.array(range(len(values)), pa.int64())})
-    for rows in (table, table.slice(0, 0), pa.concat_tables([table, table]), table.schema.empty_table()):
+    nothing = table.slice(0, 0)
+    for rows in (table, nothing, pa.concat_tables([nothing, table, nothing, table]), table.schema.empty_table()):
         ours, theirs = (
             frame_of(spark, rows, columns),
-            spark.createDataFrame(local_rows._with_chunks(rows), struct_of(columns)),
+            spark.createDataFrame(local_rows._with_chunks(rows.combine_chunks()), struct_of(columns)),
         )
         assert ours.schema == theirs.schema
         found, expected = ours.toArrow(), theirs.toArrow()
