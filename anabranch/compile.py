@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from anabranch.algebra.relation import Column, Output, Project, Relation, Scan, iterate
 from anabranch.delta.choose import refusals_of
@@ -43,7 +44,7 @@ class Program:
     clock: str | None = None
     views: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def columns_read(self) -> dict[str, frozenset[str]]:
         """Per table, the columns that the query reads; all of them where it runs as it is."""
         read: dict[str, frozenset[str]] = {}

@@ -19,6 +19,7 @@ from anabranch.algebra.relation import (
     After,
     Before,
     Change,
+    Column,
     Empty,
     Relation,
     Stored,
@@ -29,11 +30,12 @@ from anabranch.compile import QUERY_ITSELF, Program
 from anabranch.definitions import NODE, StoredPart, StreamTable
 from anabranch.delta.state import PART_PREFIX
 from anabranch.fuse.ahead import NOTHING, seen_by_readers
+from anabranch.fuse.at_hand import can_tell_apart, consolidated
 from anabranch.pinned import Pinned
 from anabranch.spark.moved import Moved, difference, shown, shown_table, zset_sum
 from anabranch.spark.rows import Later, Rows
 from anabranch.spark.together import collect_tagged
-from anabranch.store.protocol import ROWID, Store, Version
+from anabranch.store.protocol import ROWID, WEIGHT, Store, Version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +53,8 @@ class TickInputs:
 
     `replaced` are the old definitions of nodes that the tick gives a new one; `moved` holds, by stored table, what the
     tick has worked out so far; `changes` are the changes of sources that have been read, by the snapshot they start at;
-    `small_tables` are sources read as a whole, by version; `clocks` the time that each node arrives at.
+    `small_tables` are sources read as a whole, by version; `clocks` the time that each node arrives at; `columns_read`
+    are the columns of sources that any node reads: leaves have no others, and nobody reads more.
     """
 
     store: Store
@@ -61,7 +64,9 @@ class TickInputs:
     changes: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     small_tables: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
+    columns_read: Mapping[str, frozenset[str]] = field(default_factory=dict)
     _stored: dict[str, pa.Table | None] = field(default_factory=dict)
+    _concerned: dict[tuple[str, Version, frozenset[str]], bool] = field(default_factory=dict)
 
     def name_leaves(
         self,
@@ -100,14 +105,22 @@ class TickInputs:
                 return Stored(stored.table, columns), partial(self.stored, stored)
             case Before(table, columns):
                 start = self._start(table, since)
-                return Before(f"{self._key(node, table)}@{start}", columns), partial(self._before, node, table, start)
+                name = f"{self._key(node, table)}@{start}"
+                return Before(name, self._read(table, columns)), partial(self._before, node, table, start)
             case After(table, columns):
-                end = self._end(node, table)
-                return After(f"{self._key(node, table)}@{end}", columns), partial(self._after, node, table)
+                name = f"{self._key(node, table)}@{self._end(node, table)}"
+                return After(name, self._read(table, columns)), partial(self._after, node, table)
             case Change(table, columns):
                 start = self._start(table, since)
-                span = f"{start}..{self._end(node, table)}"
-                return Change(f"{self._key(node, table)}@{span}", columns), partial(self._change, node, table, start)
+                name = f"{self._key(node, table)}@{start}..{self._end(node, table)}"
+                return Change(name, self._read(table, columns)), partial(self._change, node, table, start)
+
+    def _read(self, table: str, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Those columns of a source that somebody reads; one of them at least, since there are rows to count."""
+        read = self.columns_read.get(table)
+        if read is None:
+            return columns
+        return tuple(each for each in columns if each.name in read) or columns[:1]
 
     def _ahead(self, leaf: After | Change, node: StreamTable, ahead: Mapping[str, Relation]) -> Relation | None:
         part = self.shown_part(node, leaf.table)
@@ -170,8 +183,26 @@ class TickInputs:
         coming = {table for table, change in ahead.items() if not isinstance(change, Empty)}
         coming |= {table for table, moved in self.moved.items() if not moved.is_empty}
         moving = {node for node in program.tables & self.pinned.nodes.keys() if self._stored_name(node) in coming}
-        changed = {table for table in program.tables - moving if self.has_changed(node, table)}
+        changed = {
+            table
+            for table in program.tables - moving
+            if self.has_changed(node, table) and self._concerns(node, table, program)
+        }
         return frozenset(moving | changed | {PART_PREFIX + part.name for part in node.parts if part.table in coming})
+
+    def _concerns(self, node: StreamTable, table: str, program: Program) -> bool:
+        """Whether a source's change, as far as it was read, is one of the columns that the node's query reads."""
+        if table not in self.since(node) or table not in self.pinned.sources:
+            return True
+        columns, start = program.columns_read.get(table), self._start(table, self.since(node))
+        rows = self.changes.get((table, start))
+        if columns is None or rows is None:
+            return True
+        if (table, start, columns) not in self._concerned:
+            own = rows.select([*sorted(columns), WEIGHT])
+            types = tuple(each for each in self.pinned.columns(table) if each.name in columns)
+            self._concerned[table, start, columns] = not can_tell_apart(types) or consolidated(own).num_rows > 0
+        return self._concerned[table, start, columns]
 
     def has_seen_all(self, node: StreamTable, table: str) -> bool:
         """Whether the node has read all that an input, or a part of its own, had before this tick."""
@@ -201,15 +232,19 @@ class TickInputs:
                     tables |= {self._version(table, each) for each in (at, now) if self._is_small(table, each)}
         for stale in self.small_tables.keys() - tables:
             del self.small_tables[stale]
-        self.changes |= _found((key, self.store.few_changes(*key, now)) for key in sorted(changes))
+        self.changes |= _found((key, self.store.few_changes(*key, now, self._names(key[0]))) for key in sorted(changes))
         self.small_tables |= _found(
             (key, self.store.few_rows(*key)) for key in sorted(tables - self.small_tables.keys())
         )
         far = sorted(changes - self.changes.keys()), sorted(tables - self.small_tables.keys())
-        frames = [self.store.changes(*key, now) for key in far[0]] + [self.store.read(*key) for key in far[1]]
+        frames = [self.store.changes(*key, now, self._names(key[0])) for key in far[0]]
+        frames += [self.store.read(*key) for key in far[1]]
         rows = collect_tagged(frames)
         self.changes.update(zip(far[0], rows[: len(far[0])], strict=True))
         self.small_tables.update(zip(far[1], rows[len(far[0]) :], strict=True))
+
+    def _names(self, table: str) -> frozenset[str]:
+        return frozenset(each.name for each in self._read(table, self.pinned.columns(table)))
 
     def _version(self, table: str, at: Version) -> tuple[str, Version]:
         return table, self.store.version_of(table, at)
@@ -308,7 +343,7 @@ class TickInputs:
         part = self.shown_part(node, table)
         if part is None:
             known = self.changes.get((table, start))
-            return self.store.changes(table, start, self.pinned.version) if known is None else known
+            return self.store.changes(table, start, self.pinned.version, self._names(table)) if known is None else known
         if table in self.replaced:
             return difference(self.rows_after(node, table), self.node_rows(self.replaced[table], start))
         moved = self.moved.get(part.table)

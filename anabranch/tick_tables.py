@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from math import inf
+
+import pyarrow.compute as pc
 
 from anabranch.algebra.relation import (
     FILE,
@@ -21,6 +24,7 @@ from anabranch.algebra.relation import (
 from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.fuse.reads import Table
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
+from anabranch.fuse.tables import Near
 from anabranch.inputs import TickInputs
 from anabranch.spark.rows import Later
 from anabranch.spark.run import Runner
@@ -38,6 +42,7 @@ class TickTables:
 
     runner: Runner
     inputs: TickInputs
+    near: dict[str, Near] = field(default_factory=dict)
 
     def is_local(self, table: Relation) -> bool:
         """Whether its rows are at hand."""
@@ -48,6 +53,30 @@ class TickTables:
         pinned = self.inputs.pinned
         name = "" if isinstance(table, Stored) else table.table.rpartition("@")[0]
         return self.inputs.row_count(name) if name in pinned.sources or name in pinned.nodes else 0
+
+    def covers(self, known: Relation, asked: Relation, null_safe: bool) -> bool:
+        """Whether all keys asked for, of one column at hand, are among the known ones."""
+        keys, more = self.runner.known(known), self.runner.known(asked)
+        if keys is None or more is None:
+            return False
+        values = more.column(0)
+        if values.null_count and null_safe:
+            return False
+        return bool(pc.all(pc.is_in(values.drop_null(), keys.column(0).combine_chunks()), min_count=0).as_py())
+
+    def rows_by(self, table: Before | After, column: str, keys: Relation) -> float:
+        """About how many rows have one of these keys; without end if nobody can tell."""
+        known, span = self.runner.known(keys), self._span(table, table)
+        if known is None or span is None:
+            return inf
+        each = self.inputs.store.rows_per_key(span[0], span[1], column)
+        return inf if each is None else each * known.num_rows
+
+    def is_here_as_a_whole(self, table: Before | After) -> bool:
+        """Whether the driver reads it as a whole, the columns that any node reads."""
+        span = self._span(table, table)
+        is_read = span is not None and can_tell_apart(table.columns)
+        return is_read and span is not None and self.inputs.store.is_medium(*span, len(table.columns))
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:
         """For each column, whether it may hold a NULL."""
@@ -79,7 +108,8 @@ class TickTables:
         if span is None:
             return None
         own = tuple(each for each in (versions.before or versions.scanned).columns if each.name != ROWID)
-        here = self._here(span, tuple(each for each in own if each.name in columns))
+        is_whole = self.inputs.store.is_medium(*span, len(own))
+        here = self._here(span, own if is_whole else tuple(each for each in own if each.name in columns))
         return self._files(span, own) if here is None else RawLeaf((here,), None)
 
     def _here(self, span: Span, columns: tuple[Column, ...]) -> Relation | None:

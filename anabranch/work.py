@@ -62,15 +62,18 @@ class TickWork:
         self._auto = Auto(engine, inputs, self._nodes)
         self.seconds: dict[str, float] = {}
         self.table_scans = 0
+        self._tables: TickTables
 
     def run(self) -> dict[str, NodeWork]:
         """Every node that could be worked out, or failed; those that read a failed one are left out."""
         with self._timed("compile"):
             self._works = {node: self._prepared(each) for node, each in self._nodes.items()}
+            self._inputs.columns_read = self._columns_read()
             self._choose_together()
             self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
         with Runner(self._engine.session, limit=limit) as runner:
+            self._tables = TickTables(runner, self._inputs)
             with self._timed("read"):
                 self._read_ahead(limit)
             with self._timed("compute"):
@@ -106,6 +109,15 @@ class TickWork:
             elif work.choice.estimate is not None:
                 known = self._inputs.pinned.conditions[node].costs
                 work.costs = learned(known, work.choice.estimate, work.choice.action, work.seconds)
+
+    def _columns_read(self) -> dict[str, frozenset[str]]:
+        """The columns of each source that any of the nodes reads."""
+        read: dict[str, frozenset[str]] = {}
+        for work in self._works.values():
+            for table, columns in work.program.columns_read.items():
+                if table in self._inputs.pinned.sources:
+                    read[table] = read.get(table, frozenset()) | columns
+        return read
 
     def _prepared(self, node: StreamTable) -> NodeWork:
         self._engine.under(node.session)
@@ -306,7 +318,7 @@ class TickWork:
         return runner.located(request.change, request.stored, limit, self._engine.store, stored.table)
 
     def _waves(self, runner: Runner, requests: Sequence[Request]) -> list[Request]:
-        return run_waves(runner, requests, TickTables(runner, self._inputs))
+        return run_waves(runner, requests, self._tables)
 
     def _request(self, runner: Runner, item: Item, ahead: Mapping[str, Relation] = NOTHING) -> Request | None:
         work, stored = item.work, item.stored

@@ -59,6 +59,11 @@ def read_of(join: Join, is_small: Callable[[Relation], bool]) -> tuple[str, Read
     return None
 
 
+def name_of(table: Table) -> str:
+    """The table, whatever its version."""
+    return table.part if isinstance(table, Stored) else table.table.rpartition("@")[0] or table.table
+
+
 def over(relation: Relation, table: Relation) -> Relation:
     """The same chain of filters and projections over another table."""
     match relation:

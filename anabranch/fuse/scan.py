@@ -7,7 +7,7 @@ Reads by the same keys have one key set. What each read makes of the rows is com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -127,6 +127,35 @@ def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtH
     found = raw(versions, frozenset(read.union(shown)) - {ROWID})
     way = None if found is None else _raw(found, wide, own, chains, keys, shown, told)
     return Scan(Step(wide.over(wide.rows, (*shown, *told)), tuple(pieces), way), sides, rows)
+
+
+def near_scan(
+    versions: Versions, keys: Mapping[str, Relation], suffix: str, as_keys: AtHand, raw: FindRaw
+) -> Step | None:
+    """The rows of both versions by these keys of columns, all columns, with WAS_THERE and IS_THERE.
+
+    None where there are no two versions, or where their files are not scanned as they are.
+    """
+    table = versions.after
+    found = None if table is None or not keys else raw(versions, frozenset(table.names))
+    if table is None or found is None or found.told is None:
+        return None
+    reads = [
+        Read(table, (table.column(name).value,), each, (each.columns[0].value,), (False,), table)
+        for name, each in keys.items()
+    ]
+    chains: dict[Relation, Chain] = {table: Chain(table, (), tuple(each.value for each in table.columns))}
+    sets = _key_sets(reads, as_keys)
+    flags = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
+    rows = After(f"{_name(table)}{suffix}_near", (*table.columns, *flags))
+
+    def scan(leaf: Relation, names: Iterable[str]) -> Relation:
+        matching = _matching(leaf, reads, chains, sets)
+        return Project(matching, tuple(Output(each, matching.column(each).value) for each in names))
+
+    files = tuple(scan(leaf, (*table.names, FILE, POSITION)) for leaf in found.leaves)
+    way = Raw(UnionAll(files) if len(files) > 1 else files[0], found.told)
+    return Step(scan(versions.scanned, rows.names), (Piece(rows, rows.names),), way)
 
 
 def _raw(

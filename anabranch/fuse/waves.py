@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from anabranch.algebra.relation import (
     LEAVES,
     RESERVED_PREFIX,
-    After,
-    Before,
     Change,
     Consolidate,
     Empty,
@@ -40,49 +37,16 @@ from anabranch.delta.narrow import Smallness
 from anabranch.delta.simplify import simplify
 from anabranch.fuse.ahead import is_moderate
 from anabranch.fuse.at_hand import can_tell_apart, can_work_out
-from anabranch.fuse.reads import Read, Table, read_of
-from anabranch.fuse.scan import KeySet, RawLeaf, Versions, scan_of
+from anabranch.fuse.near import Nearby, picked_from
+from anabranch.fuse.reads import Read, Table, name_of, read_of
+from anabranch.fuse.scan import scan_of
 from anabranch.fuse.steps import Piece, Step
+from anabranch.fuse.tables import WORTH_WAITING, Reduce, Tables, key_sets_at_hand, versions_of
 from anabranch.fuse.wide import Chain, Wide, base_of, chain_of
 
 SUMS = (UnionAll, Negate, Consolidate)
 WORTH_SHARING = 12
 """A shared sub-plan over local rows with fewer operators than this is computed again rather than ahead."""
-
-WORTH_WAITING = 100_000
-"""A table with more rows than this waits until all reads of it are known, if other tables can be read meanwhile."""
-
-
-Reduce = Callable[[Sequence[Relation]], tuple[Relation, ...]]
-"""Works out what needs no expression, over rows that are at hand."""
-
-
-class Tables(Protocol):
-    """What is known of the tables that plans read."""
-
-    def is_local(self, table: Relation) -> bool:
-        """Whether its rows are at hand, so that there is nothing to gain from reading fewer."""
-        ...
-
-    def rows(self, table: Table) -> int:
-        """About how many rows it has."""
-        ...
-
-    def both(self, before: Before, after: After) -> After | None:
-        """One leaf for two versions of a table, with the columns of the second, BEFORE and AFTER; None if unlike."""
-        ...
-
-    def with_rowid(self, stored: Stored) -> Stored:
-        """The leaf of the same rows with their rowids."""
-        ...
-
-    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
-        """The files that are scanned as they are, at least these columns; None if that would not do."""
-        ...
-
-    def has_null(self, relation: Relation) -> tuple[bool, ...]:
-        """For each column, whether it may hold a NULL."""
-        ...
 
 
 @dataclass
@@ -99,6 +63,7 @@ class Cutter:
     _is_small: Smallness = field(default_factory=Smallness)
     _made: set[Relation] = field(default_factory=set)
     _waves: int = 0
+    _has_looked_near: bool = False
 
     def next_wave(self, reduced: Reduce) -> tuple[Step, ...]:
         """What to work out now; the roots read its leaves from now on. Nothing: the roots are what is left to do."""
@@ -110,13 +75,18 @@ class Cutter:
                 return tuple(_steps(wanted))
         self.roots = reduced(self.roots)
         order = list(operators(self.roots))
+        if not self._has_looked_near:
+            self._has_looked_near = True
+            nearby = Nearby(self.tables, reduced)
+            if steps := tuple(nearby.scans(order, self._is_far, f"~{self.label}{self._waves}")):
+                return steps
         reads = self._reads(order)
         pending = _pending(order, reads)
-        wanted = self._computed(order, reads, pending)
+        wanted = self._computed(order, reads, pending, Nearby(self.tables, reduced))
         waiting = pending | _above(order, wanted)
         wanted |= self._shared(order, waiting, wanted)
         replaced: dict[Relation, Relation] = dict(wanted)
-        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting), replaced, reduced))
+        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting, reduced), replaced, reduced))
         self._replace(replaced)
         self._made |= {piece.leaf for step in steps for piece in step.pieces}
         return steps
@@ -158,62 +128,53 @@ class Cutter:
         return table not in self._made and not self.tables.is_local(table)
 
     def _chosen(
-        self, reads: dict[Relation, tuple[str, Read]], waiting: set[Relation]
+        self, reads: dict[Relation, tuple[str, Read]], waiting: set[Relation], reduced: Reduce
     ) -> dict[Relation, tuple[str, Read]]:
         """The reads of this wave: those whose keys are known, of tables for which there is nothing to wait for."""
         ready = {join: found for join, found in reads.items() if found[1].small not in waiting}
-        later = {_key(found[1].table) for join, found in reads.items() if join not in ready}
+        nearby = Nearby(self.tables, reduced)
+        near = {join for join, found in ready.items() if nearby.has_all_of(found[1])}
+        later = {name_of(found[1].table) for join, found in reads.items() if join not in ready}
         postponed = {
-            _key(found[1].table)
+            name_of(found[1].table)
             for found in ready.values()
-            if _key(found[1].table) in later and self.tables.rows(found[1].table) > WORTH_WAITING
+            if name_of(found[1].table) in later and self.tables.rows(found[1].table) > WORTH_WAITING
         }
-        now = {join: found for join, found in ready.items() if _key(found[1].table) not in postponed}
+        now = {join: found for join, found in ready.items() if join in near or name_of(found[1].table) not in postponed}
         return now or ready
 
     def _scans(
         self, chosen: dict[Relation, tuple[str, Read]], replaced: dict[Relation, Relation], reduced: Reduce
     ) -> Iterator[Step]:
-        """One scan of each table for all reads of this wave."""
-
-        def at_hand(keys: Relation) -> KeySet:
-            (here,) = reduced((keys,))
-            return KeySet(here, self.tables.has_null(here))
-
-        by_table: dict[str, list[Read]] = {}
-        for _, read in chosen.values():
-            by_table.setdefault(_key(read.table), []).append(read)
-        sides: dict[Relation, Relation] = {}
-        for name, reads in by_table.items():
-            for versions in self._versions(reads):
-                suffix = f"~{self.label}{self._waves}"
-                scan = scan_of(versions, reads, suffix, at_hand, self.tables.raw)
+        """One scan of each table for all reads of this wave; none where the rows are near."""
+        nearby = Nearby(self.tables, reduced)
+        by_table: dict[tuple[str, bool], dict[Relation, Read]] = {}
+        for join, (_, read) in chosen.items():
+            is_near = nearby.rows_of(read.table) is not None and nearby.has_all_of(read)
+            by_table.setdefault((name_of(read.table), is_near), {})[join] = read
+        for (name, is_near), joins in by_table.items():
+            reads = tuple(joins.values())
+            sides: dict[Relation, Relation] = {}
+            near = nearby.rows_of(reads[0].table) if is_near else None
+            found = versions_of(self.tables, [read.table for read in reads]) if near is None else (near.versions,)
+            for versions in found:
+                suffix = f"~{self.label}{self._waves}{'n' if is_near else ''}"
+                raw = self.tables.raw if near is None else picked_from(near.rows)
+                scan = scan_of(versions, reads, suffix, key_sets_at_hand(self.tables, reduced), raw)
                 sides |= scan.sides
                 if scan.rows is not None:
                     self.stored_rows.setdefault(name, []).append(scan.rows)
                 yield scan.step
-        for join, (side, read) in chosen.items():
-            assert isinstance(join, Join)
-            replaced[join] = _with_side(join, side, sides[read.large])
-
-    def _versions(self, reads: Sequence[Read]) -> Iterator[Versions]:
-        """Before and after of a table, together where one scan can give both."""
-        tables = list(dict.fromkeys(read.table for read in reads))
-        if isinstance(tables[0], Stored):
-            yield Versions(self.tables.with_rowid(tables[0]))
-            return
-        if len(tables) == 2:
-            before, after = sorted(tables, key=lambda each: isinstance(each, After))
-            if isinstance(before, Before) and isinstance(after, After):
-                both = self.tables.both(before, after)
-                if both is not None:
-                    yield Versions(both, before, after)
-                    return
-        for table in tables:
-            yield Versions(table)
+            for join, read in joins.items():
+                assert isinstance(join, Join)
+                replaced[join] = _with_side(join, chosen[join][0], sides[read.large])
 
     def _computed(
-        self, order: Sequence[Relation], reads: dict[Relation, tuple[str, Read]], pending: set[Relation]
+        self,
+        order: Sequence[Relation],
+        reads: dict[Relation, tuple[str, Read]],
+        pending: set[Relation],
+        nearby: Nearby,
     ) -> dict[Relation, Relation]:
         """What Spark computes of rows at hand for joins, for keys and for sums at the top, which then take no job."""
         tops = self._tops(order)
@@ -230,6 +191,7 @@ class Cutter:
                 waiting.add(relation)
                 continue
             asked = self._asked(relation)
+            is_picked_here = relation in reads and nearby.is_picked_from(reads[relation][1].table)
             if relation in reads:
                 inputs: Sequence[Relation] = (reads[relation][1].small,)
             elif asked is not None:
@@ -238,7 +200,7 @@ class Cutter:
                 is_structure = (isinstance(relation, Join) or relation in tops) and can_work_out(relation)
                 inputs = relation.children if is_structure and is_here[relation] else ()
             for each in inputs:
-                is_due = is_here[each] or each is asked
+                is_due = is_here[each] or each is asked or is_picked_here
                 if each not in found and each not in pending and is_due and not isinstance(each, LEAVES):
                     found[each] = self._new_leaf("input", len(found), each)
             if any(each in found for each in inputs):
@@ -399,8 +361,3 @@ def _is_deterministic(relation: Filter | Project) -> bool:
     if isinstance(relation, Filter):
         return all(each.deterministic for each in relation.predicates)
     return all(each.value.deterministic for each in relation.outputs)
-
-
-def _key(table: Table) -> str:
-    """The table, whatever its version."""
-    return table.part if isinstance(table, Stored) else table.table.rpartition("@")[0] or table.table

@@ -11,7 +11,8 @@ from anabranch.algebra.relation import ROWID, WEIGHT, Relation, Stored
 from anabranch.algebra.walk import leaves
 from anabranch.fuse.at_hand import can_tell_apart, consolidated
 from anabranch.fuse.steps import Piece, Step
-from anabranch.fuse.waves import Cutter, Tables
+from anabranch.fuse.tables import Tables
+from anabranch.fuse.waves import Cutter
 from anabranch.spark.many_changes import Request
 from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from anabranch.store.snapshots import SnapshotLog
 from anabranch.store.types import spark_type
 
 _KEPT_SCHEMAS = 64
+
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ class Table:
     path: Path
     fields: tuple[Field, ...]
     info: TableInfo
+
+    def with_columns(self, names: Collection[str] | None) -> Table:
+        """The same table as who reads only these columns needs it; None: all."""
+        if names is None:
+            return self
+        return replace(self, fields=tuple(each for each in self.fields if each.name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +273,18 @@ class Catalog:
             )
         )
         return {name: int(count) for name, count in rows if int(count)}
+
+    def spread(self, table: Table, column: str) -> int | None:
+        """At most so many different values an integer column has, as far as its range tells; None if it does not."""
+        field = next(each for each in table.fields if each.name == column)
+        rows = self.connection.catalog(
+            "SELECT min_value, max_value FROM ducklake_table_column_stats"
+            f" WHERE table_id = {table.number} AND column_id = {field.id}"
+        )
+        if field.type not in _INTEGERS or not rows or None in rows[0]:
+            return None
+        least, most = map(int, rows[0])
+        return most - least + 1
 
     def has_inlined_deletes(self, table: Table) -> bool:
         """Whether deletes of this table were ever kept in the catalog."""

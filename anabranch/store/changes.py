@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +24,7 @@ from anabranch.store.inlined import InlinedRowsMovedError, read_inlined
 from anabranch.store.mend import note_columns
 from anabranch.store.positions import PositionReader
 from anabranch.store.protocol import Version
-from anabranch.store.scan import FileScan, rows_at_most, scan_of_both, scan_of_change, scan_of_rows
+from anabranch.store.scan import FileScan, LiveFile, rows_at_most, scan_of_both, scan_of_change, scan_of_rows
 from anabranch.store.zeros import holds_fractions
 
 _ATTEMPTS = 5
@@ -39,23 +39,20 @@ class Plan:
     inlined: list[tuple[int, pa.Table]]
 
 
-class _States:
-    """States of tables that were read since the newest snapshot known; each is true of its snapshot by itself."""
+class _Remembered:
+    """What was found out since the newest snapshot known; all of it is true of its snapshots by itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._head = -1
-        self._known: dict[tuple[int, int], FileState] = {}
+        self._known: dict[tuple[Any, ...], Any] = {}
 
-    def get(self, catalog: Catalog, table: Table, at: int) -> FileState:
+    def since(self, head: int) -> dict[tuple[Any, ...], Any]:
         with self._lock:
-            if catalog.log.last != self._head:
-                self._head = catalog.log.last
+            if head != self._head:
+                self._head = head
                 self._known = {}
-            known = self._known
-        if (table.number, at) not in known:
-            known[(table.number, at)] = catalog.file_state(table, at)
-        return known[(table.number, at)]
+            return self._known
 
     def forget(self) -> None:
         with self._lock:
@@ -68,7 +65,7 @@ class Planner:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._positions = PositionReader()
-        self._states = _States()
+        self._remembered = _Remembered()
         self._noted: frozenset[str] = frozenset()
 
     def rows(self, table: Table, at: int) -> Plan:
@@ -76,9 +73,9 @@ class Planner:
 
         def plan() -> Plan:
             state = self._state(table, at)
-            return Plan(scan_of_rows(self._positions.live_files(state)), self._inlined(table, [(1, state)]))
+            return Plan(scan_of_rows(self._live(table, state)), self._inlined(table, [(1, state)]))
 
-        return self._consistently(plan)
+        return self._consistently(plan, ("rows", table, at))
 
     def both(self, table: Table, since: int, upto: int) -> list[FileScan] | None:
         """Scans of the rows of both snapshots, each file read once; None where the catalog itself holds rows."""
@@ -87,9 +84,9 @@ class Planner:
             before, after = self._state(table, since), self._state(table, upto)
             if before.inlined_rows or after.inlined_rows:
                 return None
-            return scan_of_both(self._positions.live_files(before), self._positions.live_files(after))
+            return scan_of_both(self._live(table, before), self._live(table, after))
 
-        return self._consistently(plan)
+        return self._consistently(plan, ("both", table, since, upto))
 
     def change(self, table: Table, since: int, upto: int) -> Plan:
         """The plan of read(upto) - read(since), in the columns of `table`."""
@@ -100,11 +97,11 @@ class Planner:
             scans: list[FileScan] = []
             inlined: list[tuple[int, pa.Table]] = []
             for before, after in self._segments(table, since, upto):
-                scans += self._scans(before, after)
+                scans += self._scans(table, before, after)
                 inlined += self._inlined(table, [(-1, before), (1, after)])
             return Plan(scans, inlined)
 
-        return self._consistently(plan)
+        return self._consistently(plan, ("change", table, since, upto))
 
     def change_size(self, table: Table, since: int, upto: int) -> int:
         """An upper bound on the rows of the change."""
@@ -115,30 +112,30 @@ class Planner:
                 return rows_at_most(plan.scans) + sum(int(rows.num_rows) for _, rows in plan.inlined)
             total = 0
             for before, after in self._segments(table, since, upto):
-                total += rows_at_most(self._scans(before, after))
+                total += rows_at_most(self._scans(table, before, after))
                 total += sum(before.inlined_rows.values()) + sum(after.inlined_rows.values())
             return total
 
-        return self._consistently(size)
+        return self._consistently(size, ("change size", table, since, upto))
 
     def is_same(self, table: Table, since: int, upto: int) -> bool:
         """Whether the catalog itself shows that no row differs, without looking into files."""
 
         def same() -> bool:
             before, after = self._state(table, since), self._state(table, upto)
-            return not self._scans(before, after) and not before.inlined_rows and not after.inlined_rows
+            return not self._scans(table, before, after) and not before.inlined_rows and not after.inlined_rows
 
-        return self._consistently(same)
+        return self._consistently(same, ("same", table, since, upto))
 
     def row_count(self, table: Table, at: int) -> int:
         """The number of rows."""
 
         def count() -> int:
             state = self._state(table, at)
-            files = self._positions.live_files(state).values()
+            files = self._live(table, state).values()
             return sum(state.inlined_rows.values()) + sum(self._positions.rows_of(each) for each in files)
 
-        return self._consistently(count)
+        return self._consistently(count, ("row count", table, at))
 
     def _hidden(self, table: Table, since: int, upto: int) -> frozenset[int]:
         """Columns that were dropped between `upto` and a later `since`, and are still in the files."""
@@ -149,12 +146,12 @@ class Planner:
     def _both(self, table: Table, since: int, upto: int, hidden: frozenset[int]) -> Plan:
         """All rows of both sides: every one of them differs in the columns that only one side has."""
         before, after = self._state(table, since), self._state(table, upto)
-        gone = scan_of_rows(self._positions.live_files(before), -1, hidden)
-        come = scan_of_rows(self._positions.live_files(after))
+        gone = scan_of_rows(self._live(table, before), -1, hidden)
+        come = scan_of_rows(self._live(table, after))
         return Plan(gone + come, self._inlined(table, [(-1, before), (1, after)]))
 
-    def _scans(self, before: FileState, after: FileState) -> list[FileScan]:
-        return scan_of_change(self._positions.live_files(before), self._positions.live_files(after))
+    def _scans(self, table: Table, before: FileState, after: FileState) -> list[FileScan]:
+        return scan_of_change(self._live(table, before), self._live(table, after))
 
     def _segments(self, table: Table, since: int, upto: int) -> list[tuple[FileState, FileState]]:
         """Windows between compactions that together make the change. A change backwards is one window.
@@ -191,23 +188,44 @@ class Planner:
                 raise InlinedRowsMovedError
 
     def _state(self, table: Table, at: int) -> FileState:
-        """What the catalog says of the table at a snapshot: asked once as long as nothing is committed."""
-        return self._states.get(self._catalog, table, at)
+        """What the catalog says of the table at a snapshot."""
+        return self._once(("state", table.number, at), lambda: self._catalog.file_state(table, at))
 
-    def _consistently(self, work: Callable[[], _Result]) -> _Result:
+    def _live(self, table: Table, state: FileState) -> dict[int, LiveFile]:
+        """The files of the state, with what was deleted from them."""
+        return self._once(("live", table.number, state.at), lambda: self._positions.live_files(state))
+
+    def _once(self, key: tuple[Any, ...], work: Callable[[], _Result]) -> _Result:
+        """Asked once as long as nothing is committed."""
+        known = self._remembered.since(self._catalog.log.last)
+        if key not in known:
+            known[key] = work()
+        found: _Result = known[key]
+        return found
+
+    def _consistently(self, work: Callable[[], _Result], key: tuple[Any, ...]) -> _Result:
+        """Done once, as `_once`, from one state of the catalog."""
+        known = self._remembered.since(self._catalog.log.last)
+        if key in known:
+            found: _Result = known[key]
+            return found
+        known[key] = made = self._from_one_state(work)
+        return made
+
+    def _from_one_state(self, work: Callable[[], _Result]) -> _Result:
         connection = self._catalog.connection
         for _ in range(_ATTEMPTS):
             try:
                 with connection.consistent():
                     return work()
             except (InlinedRowsMovedError, FileNotFoundError) as moved:
-                self._states.forget()
+                self._remembered.forget()
                 last: Exception = moved
             except duckdb.Error as error:
                 if not is_stale(error):
                     raise
                 last = error
-                self._states.forget()
+                self._remembered.forget()
                 connection.renew()
         raise StorageError(
             "CATALOG_BUSY",

@@ -19,7 +19,7 @@ from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
-from anabranch.store.few import few_changes, few_of_both, few_rows
+from anabranch.store.few import few_changes, few_of_both, few_rows, is_medium
 from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.maintain import Maintainer
@@ -143,11 +143,14 @@ class DuckLakeStore:
         rows = few_rows(self._catalog, found, self._planner.rows(found, kept.number))
         return rows if rows is None or rowid else rows.drop_columns([ROWID])
 
-    def few_changes(self, table: str, since: Version, upto: Version) -> pa.Table | None:
+    def few_changes(
+        self, table: str, since: Version, upto: Version, columns: Collection[str] | None = None
+    ) -> pa.Table | None:
         """`changes`, read here without Spark; None where that would take reading more than a few rows."""
         start, end = self._kept(table, since), self._kept(table, upto)
         found = self._table(table, end)
-        return few_changes(self._catalog, found, self._planner.change(found, start.number, end.number))
+        plan = self._planner.change(found, start.number, end.number)
+        return few_changes(self._catalog, found.with_columns(columns), plan)
 
     def can_read_both(self, table: str, since: Version, upto: Version) -> bool:
         """Whether the rows of both versions can be read by one scan."""
@@ -157,6 +160,18 @@ class DuckLakeStore:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
         found = self._table(table, self._kept(table, upto))
         return self._frame(found, Plan(self._scans_of_both(table, since, upto), []))
+
+    def rows_per_key(self, table: str, at: Version, column: str) -> float | None:
+        """About how many rows have the same value in a column; None if nobody can tell."""
+        kept = self._kept(table, at)
+        found = self._table(table, kept)
+        spread = self._catalog.spread(found, column)
+        return None if not spread else max(1.0, self._planner.row_count(found, kept.number) / spread)
+
+    def is_medium(self, table: str, since: Version, upto: Version, columns: int) -> bool:
+        """Whether so many columns of both versions are read here, not by Spark."""
+        scans = self._scans_of_both(table, since, upto)
+        return bool(scans) and is_medium(scans, columns)
 
     def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
         """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
@@ -181,13 +196,13 @@ class DuckLakeStore:
             return []
         return self._planner.both(found, start.number, end.number) or []
 
-    def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
-        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
+    def changes(self, table: str, since: Version, upto: Version, columns: Collection[str] | None = None) -> DataFrame:
+        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, all or these, and WEIGHT."""
         start, end = self._kept(table, since), self._kept(table, upto)
         found = self._table(table, end)
         check_readable(found)
         plan = self._planner.change(found, start.number, end.number)
-        return consolidate(self._frame(found, plan, weight=True), WEIGHT)
+        return consolidate(self._frame(found.with_columns(columns), plan, weight=True), WEIGHT)
 
     def stage(self, rows: DataFrame, columns: tuple[Column, ...]) -> StagedFiles:
         """Let executors write the rows as Parquet files that a commit can register."""
@@ -273,7 +288,7 @@ class DuckLakeStore:
         if rowid:
             schema = schema.add(ROWID, LongType())
         for sign, rows in plan.inlined:
-            frame = to_frame(self.spark, rows if rowid else rows.drop_columns([ROWID]), schema)
+            frame = to_frame(self.spark, rows.select(schema.names), schema)
             frames.append(frame.selectExpr("*", f"{sign}L AS {quoted(WEIGHT)}") if weight else frame)
         if not frames:
             empty = schema.add(WEIGHT, LongType()) if weight else schema

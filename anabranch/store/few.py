@@ -43,8 +43,12 @@ def few_changes(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
 
 def few_of_both(catalog: Catalog, table: Table, scans: Sequence[FileScan], names: Collection[str]) -> pa.Table | None:
     """These columns of the rows of two states, with ROWID, WAS_THERE and IS_THERE; None if that is much to read."""
-    cells = sum(each.file.rows for each in scans) * (len(names) + 1)
-    return None if cells > FEW_CELLS else both_locally(catalog, table, scans, names)
+    return both_locally(catalog, table, scans, names) if is_medium(scans, len(names)) else None
+
+
+def is_medium(scans: Sequence[FileScan], columns: int) -> bool:
+    """Whether so many columns of the files are read here."""
+    return sum(each.file.rows for each in scans) * (columns + 1) <= FEW_CELLS
 
 
 def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:

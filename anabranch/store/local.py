@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -38,15 +37,15 @@ def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
     for scan in plan.scans:
         parts.append(_rows_of(catalog, table, scan).cast(schema))
     for weight, rows in plan.inlined:
-        parts.append(_weighed(rows, weight).cast(schema))
+        parts.append(_weighed(rows.select(schema.names[:-1]), weight).cast(schema))
     return pa.concat_tables(parts)
 
 
 def both_locally(catalog: Catalog, table: Table, scans: Sequence[FileScan], names: Collection[str]) -> pa.Table:
     """The rows of scans of two states: these columns, ROWID, WAS_THERE and IS_THERE."""
-    fields = tuple(field for field in table.fields if field.name in names)
-    narrow = replace(table, fields=fields)
-    schema = pa.schema([*(pa.field(each.name, field_type(each)) for each in fields), pa.field(ROWID, pa.int64())])
+    narrow = table.with_columns(names)
+    fields = (pa.field(each.name, field_type(each)) for each in narrow.fields)
+    schema = pa.schema([*fields, pa.field(ROWID, pa.int64())])
     parts = [schema.append(pa.field(WAS_THERE, pa.bool_())).append(pa.field(IS_THERE, pa.bool_())).empty_table()]
     for scan in scans:
         rows = _rows_of(catalog, narrow, scan).drop_columns([WEIGHT]).cast(schema)

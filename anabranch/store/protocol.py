@@ -232,7 +232,9 @@ class Store(Protocol):
         """The same, read here without Spark; None where that would be more than a few rows."""
         ...
 
-    def few_changes(self, table: str, since: Version, upto: Version) -> pa.Table | None:
+    def few_changes(
+        self, table: str, since: Version, upto: Version, columns: Collection[str] | None = None
+    ) -> pa.Table | None:
         """`changes`, read here without Spark; None where that would take reading more than a few rows."""
         ...
 
@@ -243,6 +245,14 @@ class Store(Protocol):
     def read_both(self, table: str, since: Version, upto: Version) -> DataFrame:
         """The rows of both versions by one scan, with WAS_THERE and IS_THERE."""
 
+    def rows_per_key(self, table: str, at: Version, column: str) -> float | None:
+        """About how many rows have the same value in a column; None if nobody can tell."""
+        ...
+
+    def is_medium(self, table: str, since: Version, upto: Version, columns: int) -> bool:
+        """Whether so many columns of both versions are read here, not by Spark."""
+        ...
+
     def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
         """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
         ...
@@ -250,8 +260,8 @@ class Store(Protocol):
     def read_raw(self, table: str, since: Version, upto: Version) -> Raw | None:
         """The files of both versions as they are, each row with its address; None where that cannot be done."""
 
-    def changes(self, table: str, since: Version, upto: Version) -> DataFrame:
-        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, and WEIGHT."""
+    def changes(self, table: str, since: Version, upto: Version, columns: Collection[str] | None = None) -> DataFrame:
+        """read(upto) - read(since) as a consolidated Z-set: the columns at `upto`, all or these, and WEIGHT."""
 
     def stage(self, rows: DataFrame, columns: tuple[Column, ...]) -> StagedFiles:
         """Let executors write the rows as Parquet files that a commit can register."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from anabranch.algebra.expression import equals, expression
 from anabranch.algebra.interpret import Environment, NotABagError, Table, ZSet, interpret
 from anabranch.algebra.relation import (
+    FILE,
     IS_THERE,
+    POSITION,
     WAS_THERE,
     After,
     Before,
@@ -30,14 +34,22 @@ from anabranch.algebra.values import EvaluationError
 from anabranch.algebra.walk import tree_size
 from anabranch.delta.differentiate import change_of
 from anabranch.delta.narrow import narrow
+from anabranch.fuse import near as near_module
 from anabranch.fuse import waves as waves_module
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.fuse.steps import Piece, Step
+from anabranch.fuse.tables import WORTH_WAITING, Near
 from anabranch.fuse.waves import Cutter
 from tests.plans import random_relation
 from tests.tables import random_change, random_tables, tick
 
 FLAGS = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
+ADDRESS = (Column(FILE, "string"), Column(POSITION, "bigint"))
+
+
+def told(rows: pa.Table) -> pa.Table:
+    """Which rows of files are there; here nobody asks, since the files are not read."""
+    return rows
 
 
 @dataclass
@@ -47,6 +59,10 @@ class TestTables:
     __test__ = False
     size: int = 10
     sizes: dict[str, int] = field(default_factory=dict)
+    near: dict[str, Near] = field(default_factory=dict)
+    rows_per_key: float = inf
+    here: frozenset[str] = frozenset()
+    environment: Environment | None = None
 
     def is_local(self, table: Relation) -> bool:
         return "~" in getattr(table, "table", "")
@@ -55,7 +71,21 @@ class TestTables:
         return self.sizes.get(table.table, self.size)
 
     def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
-        return None
+        if versions.after is None or self.rows_per_key == inf:
+            return None
+        return RawLeaf((After(f"{versions.after.table}/files", (*versions.after.columns, *ADDRESS)),), told)
+
+    def covers(self, known: Relation, asked: Relation, null_safe: bool) -> bool:
+        if self.environment is None:
+            return False
+        keys, more = (interpret(each, self.environment) for each in (known, asked))
+        return all(row in keys if row != (None,) else not null_safe for row in more)
+
+    def rows_by(self, table: Before | After, column: str, keys: Relation) -> float:
+        return self.rows_per_key
+
+    def is_here_as_a_whole(self, table: Before | After) -> bool:
+        return table.table in self.here
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:
         return (True,) * len(relation.columns)
@@ -73,9 +103,12 @@ def run(roots: list[Relation], environment: Environment, tables: TestTables) -> 
     for name in environment.after:
         after[f"{name}&"] = _both(environment.before[name], environment.after[name])
     cutter, waves = Cutter(tuple(roots), tables), []
-    while steps := cutter.next_wave(tuple):
-        now = Environment(environment.tables, before, after, change, environment.stored)
-        made = [(step, interpret(step.relation, now)) for step in steps]
+    while True:
+        now = tables.environment = Environment(environment.tables, before, after, change, environment.stored)
+        steps = cutter.next_wave(tuple)
+        if not steps:
+            break
+        made = [(step, interpret(_way(step), now)) for step in steps]
         empty: list[Relation] = []
         for step, rows in made:
             for piece in step.pieces:
@@ -88,6 +121,11 @@ def run(roots: list[Relation], environment: Environment, tables: TestTables) -> 
         waves.append(list(steps))
     last = Environment(environment.tables, before, after, change, environment.stored)
     return [interpret(root, last) for root in cutter.roots], waves
+
+
+def _way(step: Step) -> Relation:
+    """Over rows that are near, if there are such."""
+    return step.relation if step.raw is None or step.raw.told is told else step.raw.relation
 
 
 def _both(before: Table, after: Table) -> Table:
@@ -115,8 +153,9 @@ def _piece(rows: ZSet, step: Step, piece: Piece) -> ZSet:
 def test_waves_keep_the_meaning_of_random_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several nodes' changes are cut together; every shared sub-plan is cut, however small; large tables wait."""
     monkeypatch.setattr(waves_module, "WORTH_SHARING", 2)
-    monkeypatch.setattr(waves_module, "WORTH_WAITING", 50)
-    waves_made = cases = 0
+    for module in (waves_module, near_module):
+        monkeypatch.setattr(module, "WORTH_WAITING", 50)
+    waves_made = cases = near = 0
     for seed in range(1500):
         rng = Random(seed)
         tables = random_tables(rng)
@@ -132,10 +171,16 @@ def test_waves_keep_the_meaning_of_random_plans(monkeypatch: pytest.MonkeyPatch)
         sizes = {name: rng.choice((10, 100)) for name in tables}
         found, waves = run(roots, environment, TestTables(sizes=sizes))
         assert found == expected, f"seed {seed}"
+        tables_near = TestTables(
+            sizes=sizes, rows_per_key=1, here=frozenset(name for name in tables if rng.random() < 0.2)
+        )
+        assert run(roots, environment, tables_near)[0] == expected, f"seed {seed}, with rows that are near"
+        near += len(tables_near.near)
         waves_made += len(waves)
         cases += bool(roots)
     assert cases > 500
     assert waves_made > 500
+    assert near > 100
 
 
 def chain(width: int, first: int = 0) -> Relation:
@@ -202,6 +247,20 @@ def test_a_large_table_waits_for_all_its_reads() -> None:
     large, _ = waves_of(roots, TestTables(sizes={"t2": 10_000_000}))
     assert scans(small).count("t2") == 2
     assert scans(large).count("t2") == 1
+
+
+def test_keys_that_changes_name_are_one_scan() -> None:
+    """t1 is read by the keys that the changes of t0 and of t2 name, at two versions: one scan by both columns."""
+    tables = TestTables(size=10_000_000, rows_per_key=1)
+    waves, _ = waves_of([change_of_chain(3, 0, 1, 2)], tables)
+    assert {name: set(near.keys) for name, near in tables.near.items()} == {"t1": {"a", "b"}}
+    assert scans(waves[:1]) == ["t1&"]
+
+
+def test_keys_that_many_rows_have_are_not_read_ahead() -> None:
+    tables = TestTables(size=10_000_000, rows_per_key=WORTH_WAITING + 1)
+    waves_of([change_of_chain(3, 0, 1, 2)], tables)
+    assert tables.near == {}
 
 
 def test_what_turns_out_to_be_empty_is_not_read_for() -> None:
