@@ -28,7 +28,7 @@ OFTEN = (50, 50, 20)
 """Of each construct: ticks with a changed result, ticks with a retraction, ticks with both sides of a join changed."""
 DEPTHS = (0, 1, 1, 2)
 MORE_GRAPHS, MORE_TICKS = 16, 10
-FIRST_GRAPHS, FIRST_TICKS = 4, 5
+FIRST_GRAPHS, FIRST_TICKS = 15, 5
 """As much of it as every run of the tests has time for."""
 
 

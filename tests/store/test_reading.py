@@ -12,7 +12,7 @@ from anabranch.algebra.relation import IS_THERE, WAS_THERE, Column
 from anabranch.errors import NotFoundError, StorageError
 from anabranch.store import read
 from anabranch.store.ducklake import DuckLakeStore, open_store
-from anabranch.store.protocol import AddColumn, Commit, RenameColumn, Version, Write
+from anabranch.store.protocol import WEIGHT, AddColumn, Commit, RenameColumn, Version, Write
 from anabranch.store.transaction import Transaction
 
 from .tools import change, counted, create, insert, outsider, rowids, rows, table_id
@@ -76,6 +76,28 @@ def test_files_as_they_are(store: DuckLakeStore) -> None:
         found = told.filter(told.column(flag)).select(expected.column_names)
         assert sorted(found.to_pylist(), key=str) == sorted(expected.to_pylist(), key=str)
     assert told.num_rows == 18 + 2  # row 3 is in neither
+
+
+def test_a_change_of_some_columns(store: DuckLakeStore) -> None:
+    """What was updated in other columns only is no change; two rows that differ in those only are one."""
+    table = create(store, "t", "a bigint; b string; c bigint")
+    before = insert(store, table, a=[1, 2, 3], b=["x", "y", "z"], c=[7, 7, 7])
+    rows_now = pa.table({"a": [1, 9, 9], "b": ["new", "y", "z"], "c": [7, 7, 7]})
+    after = store.commit(Commit((Write(table, rowids(store, table, "TRUE"), (rows_now,), before),)))
+    expected = Counter({(2, 7): -1, (3, 7): -1, (9, 7): 2})
+    found = store.few_changes(table, before, after, {"a", "c"})
+    assert found is not None
+    assert _weights(found) == _weights(store.changes(table, before, after, {"a", "c"}).toArrow()) == expected
+
+
+def _weights(change: pa.Table) -> Counter[tuple[object, ...]]:
+    return Counter({tuple(row.values()): weight for row in change.to_pylist() for weight in [row.pop(WEIGHT)]})
+
+
+def test_rows_that_have_the_same_key(store: DuckLakeStore) -> None:
+    table = create(store, "t", "a bigint; b string; c bigint")
+    version = insert(store, table, a=list(range(100)), b=["x"] * 100, c=[place % 4 for place in range(100)])
+    assert [store.rows_per_key(table, version, name) for name in ("a", "b", "c")] == [1.0, None, 25.0]
 
 
 def columns_of_t() -> tuple[Column, ...]:
