@@ -36,12 +36,12 @@ from anabranch.inputs import TickInputs
 from anabranch.node_work import Item, NodeWork, actions_of, check_parts, failure_of, plans_of
 from anabranch.observe.report import Action
 from anabranch.reads import run_over
-from anabranch.spark.failure import PySparkException
+from anabranch.spark.failure import PySparkException, TooLargeError
 from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_together
 from anabranch.spark.moved import Moved
 from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner
-from anabranch.spark.waves import run_waves
+from anabranch.spark.waves import Flow, run_waves
 from anabranch.store.protocol import WEIGHT
 from anabranch.tick_tables import TickTables
 
@@ -184,62 +184,75 @@ class TickWork:
         return frozenset(above | {own[table] for table in tables_of(part.relation) if table in own})
 
     def _round(self, runner: Runner, unfinished: list[Item]) -> None:
-        """All that can be done now: the fused parts by one job, the rest one after the other."""
-        ready = [each for each in unfinished if not each.after]
+        """All that can be done now: the fused parts together, the rest one after the other."""
         fused = [each for each in unfinished if each.work.not_fused is None]
         if len({tuple(sorted(each.work.node.session.items())) for each in fused}) > 1:
             fused = []
-        alone = [each for each in ready if each not in fused]
-        if any(not each.after for each in fused) and not self._together(runner, fused):
-            alone = ready
+        alone = [each for each in unfinished if not each.after and each not in fused]
+        if any(not each.after for each in fused) and not self._together(runner, fused[0].work.node.session):
+            alone = [each for each in self._unfinished() if not each.after]
         for item in alone:
             self._alone(runner, item)
 
-    def _together(self, runner: Runner, items: list[Item]) -> bool:
-        """Work the parts out by one job; False if that failed and each has to be run on its own."""
+    def _together(self, runner: Runner, session: Mapping[str, str]) -> bool:
+        """Work fused parts out, as far as they lead; False if that failed and each has to be run on its own."""
         started = time.perf_counter()
-        self._engine.under(items[0].work.node.session)
+        self._engine.under(session)
+        finished: list[NodeWork] = []
         try:
-            requests = self._requests(runner, items)
-            asked = [each for each in requests.values() if each is not None]
-            results = iter(located_together(runner, self._waves(runner, asked)) or ()) if asked else iter(())
-            found = {item: None if request is None else next(results) for item, request in requests.items()}
+            for item in self._flow(runner):
+                finished.append(item.work)
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
             return False
-        each_seconds = (time.perf_counter() - started) / len(found)
-        failed: set[str] = set()
-        tripped: list[Item] = []
-        for item, moved in found.items():
-            item.work.seconds += each_seconds
-            if item.after & failed or item.work.error is not None:
-                failed.add(item.stored.table)
-                continue
-            if isinstance(moved, AnabranchError):
-                failed.add(item.stored.table)
-            if isinstance(moved, AnabranchError) and moved.code == GUARD_TRIPPED:
-                tripped.append(item)
-            else:
-                self._finish(item, moved)
-        self._unguarded(runner, tripped)
+        for work in finished:
+            work.seconds += (time.perf_counter() - started) / len(finished)
         return True
 
-    def _unguarded(self, runner: Runner, items: Sequence[Item]) -> None:
-        """Those whose change needs the larger read after all, by one job; each on its own if that fails."""
-        if not items:
-            return
-        started = time.perf_counter()
-        found: list[Moved | AnabranchError] = []
-        try:
-            requests = [self._request_in_full(runner, each) for each in items]
-            found = located_together(runner, self._waves(runner, requests)) or []
-        except Exception as error:
-            log.info("a fused job failed and is run one by one: %s", error)
-        for item, moved in zip(items, found, strict=False):
-            item.work.seconds += (time.perf_counter() - started) / len(items)
-            self._finish(item, moved)
-        for item in items[len(found) :]:
-            self._alone(runner, item)
+    def _flow(self, runner: Runner) -> Iterator[Item]:
+        """The fused parts as they are finished; a part joins the others as soon as what it waits for is done."""
+        flow = Flow(runner, self._tables)
+        under_way: dict[str, Item] = {}
+        found: dict[str, Moved | AnabranchError | None] = {}
+        void: set[str] = set()  # they took a change as a plan that came to nothing
+        while True:
+            ready = [each for each in self._unfinished() if each.work.not_fused is None]
+            fresh = [each for each in ready if each.stored.table not in under_way]
+            for item, request in self._requests(runner, fresh).items():
+                under_way[item.stored.table] = item
+                if request is None:
+                    found[item.stored.table] = None
+                else:
+                    flow.add(item.stored.table, request)
+            if not under_way:
+                return
+            if len(found) < len(under_way):
+                found |= self._located(runner, flow.advance())
+            for table, item in [each for each in under_way.items() if each[0] in found]:
+                if item.after & under_way.keys():
+                    continue  # what it has taken as a plan is not known to hold
+                moved = found.pop(table)
+                del under_way[table]
+                is_void = table in void or item.work.error is not None
+                void.discard(table)
+                if is_void or isinstance(moved, AnabranchError):
+                    void |= {other for other, each in under_way.items() if table in each.after}
+                if is_void:
+                    continue
+                if isinstance(moved, AnabranchError) and moved.code == GUARD_TRIPPED:
+                    under_way[table] = item
+                    flow.add(table, self._request_in_full(runner, item))
+                else:
+                    self._finish(item, moved)
+                    yield item
+
+    def _located(self, runner: Runner, requests: Mapping[str, Request]) -> dict[str, Moved | AnabranchError | None]:
+        if not requests:
+            return {}
+        moved = located_together(runner, list(requests.values()))
+        if moved is None:
+            raise TooLargeError
+        return dict(zip(requests, moved, strict=True))
 
     def _request_in_full(self, runner: Runner, item: Item) -> Request:
         """The change without a guard, whatever it has to read."""

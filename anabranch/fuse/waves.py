@@ -13,7 +13,7 @@ Three things are worked out ahead of the plans that use them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from anabranch.algebra.relation import (
@@ -60,33 +60,51 @@ class Cutter:
     tables: Tables
     label: str = ""
     stored_rows: dict[str, list[Relation]] = field(default_factory=dict)
+    are_done: tuple[bool, ...] = ()
     _is_small: Smallness = field(default_factory=Smallness)
     _made: set[Relation] = field(default_factory=set)
     _waves: int = 0
-    _has_looked_near: bool = False
+    _fresh: tuple[Relation, ...] = ()
+    _looks_near: bool = False
+
+    def __post_init__(self) -> None:
+        self._fresh = self.roots
+
+    def add(self, roots: Sequence[Relation]) -> None:
+        """More plans, behind the others."""
+        self.roots += tuple(roots)
+        self._fresh += tuple(roots)
+
+    def keep(self, places: Collection[int]) -> None:
+        """Only the roots at these places are still of interest."""
+        self.roots = tuple(root for place, root in enumerate(self.roots) if place in places)
 
     def next_wave(self, reduced: Reduce) -> tuple[Step, ...]:
-        """What to work out now; the roots read its leaves from now on. Nothing: the roots are what is left to do."""
+        """What to work out now; the roots read its leaves from now on. Nothing: the roots are what is left to do.
+
+        `are_done` tells which roots are that already.
+        """
         self._waves += 1
-        if self._waves == 1 and self._reads(list(operators(self.roots))):
-            wanted = self._filtered_changes(list(operators(self.roots)))
-            if wanted:
-                self._replace(wanted)
-                return tuple(_steps(wanted))
+        self.are_done = (False,) * len(self.roots)
+        filtered = self._filtered_changes()
+        self._replace(filtered)
         self.roots = reduced(self.roots)
         order = list(operators(self.roots))
-        if not self._has_looked_near:
-            self._has_looked_near = True
+        if self._looks_near and not filtered:
+            self._looks_near = False
             nearby = Nearby(self.tables, reduced)
             if steps := tuple(nearby.scans(order, self._is_far, f"~{self.label}{self._waves}")):
                 return steps
         reads = self._reads(order)
-        pending = _pending(order, reads)
+        pending = _pending(order, reads) | _above(order, filtered.values())
         wanted = self._computed(order, reads, pending, Nearby(self.tables, reduced))
         waiting = pending | _above(order, wanted)
         wanted |= self._shared(order, waiting, wanted)
+        above_wanted = waiting | _above(order, wanted)
+        self.are_done = tuple(root not in above_wanted for root in self.roots)
         replaced: dict[Relation, Relation] = dict(wanted)
-        steps = (*_steps(wanted), *self._scans(self._chosen(reads, waiting, reduced), replaced, reduced))
+        scans = self._scans(self._chosen(reads, waiting, reduced), replaced, reduced)
+        steps = (*_steps(filtered), *_steps(wanted), *scans)
         self._replace(replaced)
         self._made |= {piece.leaf for step in steps for piece in step.pieces}
         return steps
@@ -97,8 +115,13 @@ class Cutter:
         if empty:
             self.roots = tuple(simplify(transform(root, lambda each: empty.get(each, each))) for root in self.roots)
 
-    def _filtered_changes(self, order: Sequence[Relation]) -> dict[Relation, Relation]:
-        """What filters and projections leave of changes."""
+    def _filtered_changes(self) -> dict[Relation, Relation]:
+        """What filters and projections leave of the changes that new plans read, if they read tables for it."""
+        order = list(operators(self._fresh))
+        self._looks_near |= bool(order)
+        self._fresh = ()
+        if not self._reads(order):
+            return {}
         readers: dict[Relation, list[Relation]] = {}
         for relation in order:
             for child in relation.children:
@@ -332,7 +355,7 @@ def _outside(roots: Sequence[Relation], inner: Container[Relation]) -> Iterator[
                 stack.extend((child, False) for child in reversed(relation.children))
 
 
-def _above(order: Sequence[Relation], replaced: dict[Relation, Relation]) -> set[Relation]:
+def _above(order: Sequence[Relation], replaced: Iterable[Relation]) -> set[Relation]:
     """What reads something that is being replaced, and that itself."""
     found: set[Relation] = set(replaced)
     for relation in order:

@@ -20,21 +20,54 @@ from anabranch.spark.run import Runner
 
 def run_waves(runner: Runner, requests: Sequence[Request], tables: Tables) -> list[Request]:
     """The same requests over rows that are at hand: tables reduced to what is needed, shared sub-plans computed."""
-    changes = [each.change for each in requests]
-    guards = [each.guard for each in requests if each.guard is not None]
-    cutter = Cutter((*changes, *guards), tables, runner.new_label())
-    while wave := cutter.next_wave(runner.reduced):
-        cutter.found_empty(_run(runner, wave))
-    left = iter(cutter.roots[len(changes) :])
-    return [
-        replace(
-            each,
-            change=change,
-            stored=_stored_rows(runner, each, change, cutter),
-            guard=None if each.guard is None else next(left),
-        )
-        for each, change in zip(requests, cutter.roots, strict=False)
-    ]
+    flow = Flow(runner, tables)
+    for place, each in enumerate(requests):
+        flow.add(str(place), each)
+    done: dict[str, Request] = {}
+    while len(done) < len(requests):
+        done |= flow.advance()
+    return [done[str(place)] for place in range(len(requests))]
+
+
+class Flow:
+    """Requests on their way through the waves, each under a name; others may join them between two waves."""
+
+    def __init__(self, runner: Runner, tables: Tables) -> None:
+        self._runner = runner
+        self._cutter = Cutter((), tables, runner.new_label())
+        self._requests: dict[str, Request] = {}
+
+    def add(self, name: str, request: Request) -> None:
+        """One more."""
+        self._requests[name] = request
+        self._cutter.add(_roots(request))
+
+    def advance(self) -> dict[str, Request]:
+        """Work out one wave; the requests for which there is nothing more to do than to run them, as they are now."""
+        wave = self._cutter.next_wave(self._runner.reduced)
+        are_done = self._cutter.are_done if wave else (True,) * len(self._cutter.roots)
+        if wave:
+            self._cutter.found_empty(_run(self._runner, wave))
+        done: dict[str, Request] = {}
+        left: set[int] = set()
+        start = 0
+        for name, request in list(self._requests.items()):
+            places = range(start, start + len(_roots(request)))
+            start = places.stop
+            if all(are_done[place] for place in places):
+                done[name] = self._ready(self._requests.pop(name), [self._cutter.roots[place] for place in places])
+            else:
+                left.update(places)
+        self._cutter.keep(left)
+        return done
+
+    def _ready(self, request: Request, roots: Sequence[Relation]) -> Request:
+        stored = _stored_rows(self._runner, request, roots[0], self._cutter)
+        return replace(request, change=roots[0], stored=stored, guard=roots[1] if len(roots) > 1 else None)
+
+
+def _roots(request: Request) -> tuple[Relation, ...]:
+    return (request.change,) if request.guard is None else (request.change, request.guard)
 
 
 def _stored_rows(runner: Runner, request: Request, change: Relation, cutter: Cutter) -> Rows:
