@@ -1,8 +1,9 @@
-"""A tick's work: every moving node's change, worked out in rounds, as much together as the graph allows.
+"""A tick's work: every moving node's change, as much together as the graph allows.
 
-A part (one stored table of a node) is ready when what it reads in this tick is done. All ready parts of eligible nodes
-are one Spark job, together with those that can take their changes as plans instead of rows; the others run on their
-own. A job of many that fails is run again one by one, so that only the node whose fault it is fails.
+A part (one stored table of a node) is ready when what it reads in this tick is done. The parts of eligible nodes go
+through waves of Spark jobs together: one that is ready joins in between two waves, and so does one that can take a
+change as a plan instead of rows. The others run on their own. Where jobs of many fail, they are run again one by one,
+so that only the node whose fault it is fails.
 
 A delta plan that raises is run again in full, because a join term may pair rows that never coexisted; only an error in
 the query itself fails the node.

@@ -97,17 +97,26 @@ class TestTables:
         return After(f"{after.table}&", after.columns + FLAGS)
 
 
-def run(roots: list[Relation], environment: Environment, tables: TestTables) -> tuple[list[ZSet], list[list[Step]]]:
-    """The roots' rows, each wave worked out from the leaves that the waves before it have made."""
+def run(
+    roots: list[Relation], environment: Environment, tables: TestTables, at_once: bool = True
+) -> tuple[list[ZSet], list[list[Step]]]:
+    """The roots' rows, each wave worked out from the leaves that the waves before it have made.
+
+    Not `at_once`: one more root joins after every wave, and each is taken out as soon as it is done.
+    """
     before, after, change = dict(environment.before), dict(environment.after), dict(environment.change)
     for name in environment.after:
         after[f"{name}&"] = _both(environment.before[name], environment.after[name])
-    cutter, waves = Cutter(tuple(roots), tables), []
-    while True:
+    cutter, waves = Cutter((), tables), []
+    to_come, under_way = list(enumerate(roots)), list[int]()
+    done: dict[int, ZSet] = {}
+    while len(done) < len(roots):
+        joining, to_come = (to_come, []) if at_once else (to_come[:1], to_come[1:])
+        cutter.add([root for _, root in joining])
+        under_way += [place for place, _ in joining]
         now = tables.environment = Environment(environment.tables, before, after, change, environment.stored)
         steps = cutter.next_wave(tuple)
-        if not steps:
-            break
+        are_done = cutter.are_done if steps else (True,) * len(under_way)
         made = [(step, interpret(_way(step), now)) for step in steps]
         empty: list[Relation] = []
         for step, rows in made:
@@ -118,9 +127,13 @@ def run(roots: list[Relation], environment: Environment, tables: TestTables) -> 
                 if not place[leaf.table].rows:
                     empty.append(leaf)
         cutter.found_empty(empty)
-        waves.append(list(steps))
-    last = Environment(environment.tables, before, after, change, environment.stored)
-    return [interpret(root, last) for root in cutter.roots], waves
+        waves += [list(steps)] if steps else []
+        last = Environment(environment.tables, before, after, change, environment.stored)
+        finished = {place for place, is_done in enumerate(are_done) if is_done}
+        done |= {under_way[place]: interpret(cutter.roots[place], last) for place in finished}
+        cutter.keep(set(range(len(under_way))) - finished)
+        under_way = [each for place, each in enumerate(under_way) if place not in finished]
+    return [done[place] for place in range(len(roots))], waves
 
 
 def _way(step: Step) -> Relation:
@@ -176,6 +189,9 @@ def test_waves_keep_the_meaning_of_random_plans(monkeypatch: pytest.MonkeyPatch)
         )
         assert run(roots, environment, tables_near)[0] == expected, f"seed {seed}, with rows that are near"
         near += len(tables_near.near)
+        assert run(roots, environment, TestTables(sizes=sizes), at_once=False)[0] == expected, (
+            f"seed {seed}, one by one"
+        )
         waves_made += len(waves)
         cases += bool(roots)
     assert cases > 500
