@@ -194,7 +194,7 @@ class TickInputs:
         """Whether a source's change, as far as it was read, is one of the columns that the node's query reads."""
         if table not in self.since(node) or table not in self.pinned.sources:
             return True
-        columns, start = program.columns_read.get(table), self._start(table, self.since(node))
+        columns, start = program.columns_needed.get(table), self._start(table, self.since(node))
         rows = self.changes.get((table, start))
         if columns is None or rows is None:
             return True

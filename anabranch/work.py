@@ -115,7 +115,7 @@ class TickWork:
         """The columns of each source that any of the nodes reads."""
         read: dict[str, frozenset[str]] = {}
         for work in self._works.values():
-            for table, columns in work.program.columns_read.items():
+            for table, columns in work.program.columns_needed.items():
                 if table in self._inputs.pinned.sources:
                     read[table] = read.get(table, frozenset()) | columns
         return read

@@ -70,6 +70,18 @@ def test_a_row_that_moves_is_counted_although_no_column_of_it_is_read(shop: Lake
     assert rows(shop, "named") == bag(("pen", 15), ("ink", 1))
 
 
+def test_a_query_that_shows_a_table_as_it_is_reads_all_of_it(shop: Lake) -> None:
+    shop.create_stream_table("copied", "SELECT * FROM products", refresh_mode="DIFFERENTIAL")
+    shop.sql("UPDATE products SET stock = 9 WHERE name = 'pen'")
+    report = shop.refresh()
+    assert (report["copied"].action, report["copied"].rows_inserted, report["named"].rows_inserted) == (
+        "DIFFERENTIAL",
+        1,
+        0,
+    )
+    assert rows(shop, "copied") == bag((1, "pen", 9), (2, "ink", 4))
+
+
 def test_a_column_that_one_query_reads_is_there_for_it_alone(shop: Lake) -> None:
     shop.create_stream_table("notes", "SELECT id, upper(note) AS note FROM sales WHERE note IS NOT NULL")
     shop.sql("UPDATE sales SET note = 'z' WHERE id = 2")
