@@ -59,9 +59,8 @@ class Program:
     @cached_property
     def columns_needed(self) -> dict[str, frozenset[str]]:
         """The same, and all columns of a table that the query shows as it is."""
-        whole = {each.relation for each in self.parts if isinstance(each.relation, Scan)}
-        shown = {scan.table: frozenset(scan.names) for scan in whole if isinstance(scan, Scan)}
-        return {**self.columns_read, **shown}
+        shown = [each.relation for each in self.parts if isinstance(each.relation, Scan)]
+        return self.columns_read | {each.table: frozenset(each.names) for each in shown}
 
     @property
     def is_differential(self) -> bool:

@@ -62,7 +62,8 @@ class TickTables:
         values = more.column(0)
         if values.null_count and null_safe:
             return False
-        return bool(pc.all(pc.is_in(values.drop_null(), keys.column(0).combine_chunks()), min_count=0).as_py())
+        here = keys.column(0).combine_chunks().cast(values.type)
+        return bool(pc.all(pc.is_in(values.drop_null(), here), min_count=0).as_py())
 
     def rows_by(self, table: Before | After, column: str, keys: Relation) -> float:
         """About how many rows have one of these keys; without end if nobody can tell."""
