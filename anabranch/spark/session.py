@@ -37,13 +37,17 @@ LOCAL_SETTINGS = {
     "spark.log.level": "FATAL",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
 }
+EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
+UNSOUND_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset"
+"""Spark 4.2 moves a subquery of the SELECT list below a LIMIT, where its join loses the order that the LIMIT cuts."""
 FOR_SMALL_CHANGES = {
     # Every broadcast is a job of its own; where it is worth it there is a hint.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
     "spark.sql.constraintPropagation.enabled": "false",
     # Moved below where rows are gathered, a semi-join would have to shuffle them.
-    "spark.sql.optimizer.excludedRules": (
+    EXCLUDED_RULES: (
+        f"{UNSOUND_RULE},"
         "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,"
         "org.apache.spark.sql.catalyst.optimizer.PushLeftSemiLeftAntiThroughJoin"
     ),
@@ -133,8 +137,15 @@ def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         session: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
     else:
         session = spark.newSession()
+    exclude_unsound_rule(session)
     configure(session, settings)
     return session
+
+
+def exclude_unsound_rule(session: SparkSession) -> None:
+    """Beside the rules that are excluded already."""
+    others = session.conf.get(EXCLUDED_RULES, None)
+    session.conf.set(EXCLUDED_RULES, f"{others},{UNSOUND_RULE}" if others else UNSOUND_RULE)
 
 
 def kept_by_executors(frame: DataFrame) -> DataFrame:

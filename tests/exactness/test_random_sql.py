@@ -21,7 +21,6 @@ from tests.exactness.soak import run as run_many
 from tests.exactness.tally import Tally
 
 if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
 GRAPHS, NODES, TICKS = 15, 20, 10
@@ -59,16 +58,7 @@ def tallied(spark: SparkSession, tallies: dict[int, Tally], number: int) -> Tall
     return tallies[number]
 
 
-WRONG = {4: "an open defect: n199 lacks two rows after its first tick"}
-"""Graphs that show a defect which is not mended yet; a test that suddenly passes says so."""
-
-
-def graphs() -> list[ParameterSet]:
-    marks = {number: (pytest.mark.xfail(strict=True, reason=reason),) for number, reason in WRONG.items()}
-    return [pytest.param(number, marks=marks.get(number, ())) for number in range(FIRST_GRAPHS)]
-
-
-@pytest.mark.parametrize("number", graphs())
+@pytest.mark.parametrize("number", range(FIRST_GRAPHS))
 def test_graph(spark: SparkSession, number: int) -> None:
     run_graph(spark, queries_of(number), FIRST_TICKS, Tally())
 

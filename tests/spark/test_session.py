@@ -28,6 +28,16 @@ def test_a_private_session_leaves_the_users_alone(spark: SparkSession) -> None:
     assert not is_remote(ours)
 
 
+def test_a_subquery_among_the_outputs_keeps_the_order_of_the_limit_below(spark: SparkSession) -> None:
+    """Seen as a wrong answer of the oracle (graph 4 of the random queries): Spark itself loses the order."""
+    session = private_session(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"})
+    session.sql("CREATE TEMPORARY VIEW words AS SELECT /*+ COALESCE(1) */ * FROM VALUES ('q'), ('p'), ('') AS t(word)")
+    session.sql("CREATE TEMPORARY VIEW known AS SELECT * FROM VALUES ('') AS t(word)")
+    first = "(SELECT * FROM words ORDER BY word DESC LIMIT 1) AS first"
+    query = f"SELECT word, EXISTS (SELECT 1 FROM known WHERE known.word = first.word) AS found FROM {first}"
+    assert [tuple(row) for row in session.sql(query).collect()] == [("q", False)]
+
+
 def test_starting_spark_leaves_ctrl_c_to_the_program() -> None:
     before = signal.getsignal(signal.SIGINT)
     with keeping_ctrl_c():
