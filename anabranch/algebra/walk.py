@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from anabranch.algebra.relation import LEAVES, Relation, iterate
+from anabranch.algebra.relation.operator import field_names
 
 
 def with_children(relation: Relation, children: dict[Relation, Relation]) -> Relation:
     """The same operator over other inputs; inputs not in `children` stay."""
-    changed: dict[str, object] = {}
-    for field in fields(relation):
-        value = getattr(relation, field.name)
-        if isinstance(value, Relation):
-            changed[field.name] = children.get(value, value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
-            changed[field.name] = tuple(children.get(item, item) for item in value)
-    if all(changed[name] is getattr(relation, name) or changed[name] == getattr(relation, name) for name in changed):
+    if all(children.get(child, child) is child for child in relation.children):
         return relation
+    changed: dict[str, object] = {}
+    for name in field_names(type(relation)):
+        value = getattr(relation, name)
+        if isinstance(value, Relation):
+            changed[name] = children.get(value, value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
+            changed[name] = tuple(children.get(item, item) for item in value)
     return replace(relation, **changed)
 
 

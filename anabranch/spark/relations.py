@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from anabranch.algebra.relation import (
+    LEAVES,
     RESERVED_PREFIX,
     WEIGHT,
     After,
@@ -88,20 +89,25 @@ class Relations:
     def bind(self, relation: Relation, rows: DataFrame | Later, weighted: bool | None = None) -> None:
         """Read `relation` from the rows, which have its columns by name, and WEIGHT if it is a Z-set (a Change is)."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
+        self._forget_texts_with(relation)
         if isinstance(rows, Later):
             self._names[relation] = Bound(self._new_view(), is_weighted)
             self._not_handed_over[relation] = rows
         else:
             self._names[relation] = Bound(self.view(rows), is_weighted)
-        self._rendered.clear()
 
     def bind_table(self, relation: Relation, table: pa.Table, weighted: bool | None = None) -> None:
         """The same for a small Arrow table. Spark gets it when something that reads it is run."""
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
         rows = table.select([*relation.names, *([WEIGHT] if is_weighted else [])])
+        self._forget_texts_with(relation)
         self._names[relation] = Bound(self._new_view(), is_weighted, local=True)
         self._tables[relation] = self._not_handed_over[relation] = rows
-        self._rendered.clear()
+
+    def _forget_texts_with(self, relation: Relation) -> None:
+        """Of a leaf that was not bound before there are none."""
+        if relation in self._names or not isinstance(relation, LEAVES):
+            self._rendered.clear()
 
     def bind_like(self, relation: Relation, other: Relation) -> None:
         """Read `relation` from where the other one is read, which has its columns too."""

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from anabranch.algebra.expression import Expression, column
@@ -38,6 +38,11 @@ class Column:
         return column(self.name, self.type)
 
 
+@cache
+def field_names(operator: type[Relation]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(operator))
+
+
 class _Interned(type):
     """Makes equal operators one object: an operator's fields are compared once, when it is built."""
 
@@ -45,7 +50,7 @@ class _Interned(type):
 
         def __call__(cls, *arguments: Any, **named: Any) -> Any:
             built = super().__call__(*arguments, **named)
-            key = (cls, *(getattr(built, field.name) for field in fields(built)))
+            key = (cls, *(getattr(built, name) for name in field_names(cls)))
             with _interned_lock:
                 return _interned.setdefault(key, built)
 
@@ -73,8 +78,8 @@ class Relation(metaclass=_Interned):
     def children(self) -> tuple[Relation, ...]:
         """Direct inputs, in field order."""
         found: list[Relation] = []
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in field_names(type(self)):
+            value = getattr(self, name)
             if isinstance(value, Relation):
                 found.append(value)
             elif isinstance(value, tuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from anabranch.algebra.relation import WEIGHT, Change, Column, Fixpoint, Recursion, Relation
 from anabranch.spark.quote import quoted
@@ -46,7 +47,6 @@ class Scope:
         self.entries: list[tuple[str, str]] = []
         self.current: Relation = root
         self._names = names
-        self._views = {_bound(relation, name).view.lower() for relation, name in names.items()}
         self._entry_of: dict[Relation, str] = {}
         self._recursions: dict[str, str] = {}
         self._local: dict[Relation, bool] = {}
@@ -54,6 +54,10 @@ class Scope:
         self._entry_numbers = 0
         self._uses: Counter[Relation] = Counter(child for relation in self.unbound() for child in relation.children)
         self._steps = self._find_steps()
+
+    @cached_property
+    def _views(self) -> set[str]:
+        return {_bound(relation, name).view.lower() for relation, name in self._names.items()}
 
     def is_bound(self, relation: Relation) -> bool:
         return relation in self._names
