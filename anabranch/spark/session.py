@@ -38,8 +38,12 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET}",
 }
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
-UNSOUND_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset"
-"""Spark 4.2 moves a subquery of the SELECT list below a LIMIT, where its join loses the order that the LIMIT cuts."""
+UNSOUND_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
+    "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
+)
+"""Rules of Spark 4.2 that move a subquery of the SELECT list. Below a LIMIT its join loses the order that is cut;
+into a UNION, such as a table of several files is read by, it fails with NoSuchElementException."""
 FOR_SMALL_CHANGES = {
     # Every broadcast is a job of its own; where it is worth it there is a hint.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -47,7 +51,6 @@ FOR_SMALL_CHANGES = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Moved below where rows are gathered, a semi-join would have to shuffle them.
     EXCLUDED_RULES: (
-        f"{UNSOUND_RULE},"
         "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,"
         "org.apache.spark.sql.catalyst.optimizer.PushLeftSemiLeftAntiThroughJoin"
     ),
@@ -137,15 +140,15 @@ def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         session: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
     else:
         session = spark.newSession()
-    exclude_unsound_rule(session)
+    exclude_unsound_rules(session)
     configure(session, settings)
     return session
 
 
-def exclude_unsound_rule(session: SparkSession) -> None:
+def exclude_unsound_rules(session: SparkSession) -> None:
     """Beside the rules that are excluded already."""
     others = session.conf.get(EXCLUDED_RULES, None)
-    session.conf.set(EXCLUDED_RULES, f"{others},{UNSOUND_RULE}" if others else UNSOUND_RULE)
+    session.conf.set(EXCLUDED_RULES, ",".join((*([others] if others else []), *UNSOUND_RULES)))
 
 
 def kept_by_executors(frame: DataFrame) -> DataFrame:

@@ -38,6 +38,15 @@ def test_a_subquery_among_the_outputs_keeps_the_order_of_the_limit_below(spark: 
     assert [tuple(row) for row in session.sql(query).collect()] == [("q", False)]
 
 
+def test_a_subquery_among_the_outputs_over_a_union(spark: SparkSession) -> None:
+    """A table of several files is a union; Spark itself fails here."""
+    session = private_session(spark, {})
+    session.sql("CREATE TEMPORARY VIEW words AS SELECT 'q' AS word UNION ALL SELECT 'p'")
+    session.sql("CREATE TEMPORARY VIEW known AS SELECT 'p' AS word UNION ALL SELECT ''")
+    query = "SELECT word, EXISTS (SELECT 1 FROM known WHERE known.word = words.word) AS found FROM words"
+    assert sorted(tuple(row) for row in session.sql(query).collect()) == [("p", True), ("q", False)]
+
+
 def test_starting_spark_leaves_ctrl_c_to_the_program() -> None:
     before = signal.getsignal(signal.SIGINT)
     with keeping_ctrl_c():
