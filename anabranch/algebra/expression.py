@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,23 @@ def expression(template: str, type: str, *arguments: Expression | str) -> Expres
 
 
 def equals(left: Expression, right: Expression, null_safe: bool = False) -> Expression:
-    """The conjunct `left = right` (or `<=>`), known to be an equality."""
+    """The conjunct `left = right` (or `<=>`), known to be an equality. Maps, which Spark groups by but does not
+    compare, are equal if their sorted entries are."""
+    left, right = _comparable(left), _comparable(right)
     built = expression("{} <=> {}" if null_safe else "{} = {}", "boolean", left, right)
     return replace(built, equality=Equality(left, right, null_safe))
+
+
+def _comparable(value: Expression) -> Expression:
+    if not value.type.startswith("map<"):
+        return value
+    inside = value.type.removeprefix("map<").removesuffix(">")
+    depths = accumulate((char in "<(") - (char in ">)") for char in inside)
+    comma = next(
+        place for place, (char, depth) in enumerate(zip(inside, depths, strict=True)) if char == "," and not depth
+    )
+    entry = f"struct<key:{inside[:comma].strip()},value:{inside[comma + 1 :].strip()}>"
+    return expression("sort_array(map_entries({}))", f"array<{entry}>", value)
 
 
 def negated(operand: Expression) -> Expression:

@@ -22,7 +22,7 @@ from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import needs_row_order, settled_aggregate
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Call, Expr, Literal, Name, Star
+from anabranch.sql.syntax import Call, Expr, Literal, Name
 from anabranch.sql.syntax_walk import aggregates_in, below, has_aggregate, strip
 
 
@@ -116,7 +116,7 @@ def aggregations_of(
     aggregations: list[Aggregation] = []
     columns: dict[Key, Column] = {}
     for form, (call, _), value in zip(drafts, drafts.values(), typed, strict=True):
-        arguments = () if _counts_rows(call) else tuple(context.typed([builder.draft(a) for a in call.arguments]))
+        arguments = tuple(context.typed(builder.arguments(call)))
         condition = None if call.filter is None else context.typed([builder.draft(call.filter)])[0]
         column = context.fresh(call.function, value.type)
         columns[form] = column
@@ -128,10 +128,6 @@ def _row_count(context: Context) -> Aggregation:
     """Something to compute where a query groups everything and asks for no aggregate."""
     column = context.fresh("count", "bigint")
     return Aggregation(column.name, "count", (), Expression(("count(*)",), "bigint"))
-
-
-def _counts_rows(call: Call) -> bool:
-    return any(isinstance(each, Star) for each in call.arguments)
 
 
 def _after(before: Builder, keys: Mapping[Key, Column]) -> Builder:

@@ -16,11 +16,12 @@ from anabranch.sql import determinism
 from anabranch.sql.context import Context
 from anabranch.sql.refused import RefusedError, refused
 from anabranch.sql.scope import AmbiguousNameError, Found, Scope
-from anabranch.sql.syntax import Call, Equal, Expr, Lambda, Name, Nested, Opaque, Star
+from anabranch.sql.syntax import Call, Equal, Expr, Lambda, Name, Nested, Opaque, Paren, Star
 from anabranch.sql.syntax_walk import calls_in, is_aggregate, strip, strip_nots
 
 Key = tuple[Part, ...]
 _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.DOTALL)
+_WORD = re.compile(r"\w")
 
 
 @dataclass
@@ -93,6 +94,8 @@ class Builder:
                 return list(self._range(node, node.start, node.end, inner))
             case Star():
                 return self._star(node)
+            case Paren(inner=Star() as star):
+                return self._star(star)
             case Nested():
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", "subquery", self.context.source.place(node.start))
             case Call() if is_aggregate(node) and not self.aggregating:
@@ -115,7 +118,7 @@ class Builder:
             if child is not None:
                 if index > start and source.gap_before(index):
                     yield " "
-                yield from ["*"] if _counts_rows(node, child) else self._parts(child, bound)
+                yield from ["*"] if counts_rows(node) and isinstance(child, Star) else self._parts(child, bound)
                 index = child.end
 
     def _alias_of(self, node: Expr) -> Expr | Expression | None:
@@ -186,6 +189,18 @@ class Builder:
             raise refused("NAME_NOT_UNDERSTOOD", ".".join((*node.qualifier, "*")))
         return parts[1:]
 
+    def arguments(self, call: Call) -> list[Expression]:
+        """The call's arguments as drafts; a star is all its columns."""
+        found: list[Expression] = []
+        for each in () if counts_rows(call) else call.arguments:
+            star = strip(each)
+            columns = [part for part in self._star(star) if isinstance(part, Ref)] if isinstance(star, Star) else None
+            found += [self.draft(each)] if columns is None else [self._of_column(part) for part in columns]
+        return found
+
+    def _of_column(self, part: Ref) -> Expression:
+        return Expression((part,), self.context.findings.types[part.name])
+
     def _key(self, node: Expr) -> Column | None:
         if self.before is None:
             return None
@@ -217,10 +232,11 @@ class Builder:
                 self.context.findings.time_functions.add(word)
 
 
-def _counts_rows(node: Expr, argument: Expr) -> bool:
-    """The star of count(*) is no list of columns."""
-    counts = isinstance(node, Call) and node.function == "count"
-    return counts and isinstance(argument, Star) and not argument.qualifier and not argument.excluded
+def counts_rows(node: Expr) -> bool:
+    """The star of count(*) is no list of columns; that of count(DISTINCT *) is."""
+    if not isinstance(node, Call) or node.function != "count" or node.distinct or len(node.arguments) > 1:
+        return False
+    return any(isinstance(each, Star) and not each.qualifier and not each.excluded for each in node.arguments)
 
 
 def wrapped(value: Expression) -> list[Part]:
@@ -246,11 +262,16 @@ def _canonical_text(text: str) -> str:
 
 
 def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Neighbouring pieces of text become one."""
+    """Neighbouring pieces of text become one; a word and a column that stood apart do so still."""
     result: list[Part] = []
     for part in parts:
-        if isinstance(part, str) and result and isinstance(result[-1], str):
-            result[-1] += part
+        before = result[-1] if result else ""
+        if isinstance(part, str) and isinstance(before, str) and result:
+            result[-1] = before + part
         elif part != "":
+            if isinstance(part, str) and _WORD.match(part[0]) and result:
+                part = " " + part
+            elif not isinstance(part, str) and isinstance(before, str) and before and _WORD.match(before[-1]):
+                result[-1] = before + " "
             result.append(part)
     return tuple(result)

@@ -62,7 +62,8 @@ def from_rows(context: Context, item: FromItem | None, parent: Scope | None, pip
         case LateralView():
             return lateral_view(context, from_rows(context, item.child, parent, piped), item, parent)
         case Pivot():
-            return pivot.pivot_rows(context, from_rows(context, item.child, parent, piped), item, parent)
+            rows = pivot.pivot_rows(context, from_rows(context, item.child, parent, piped), item, parent)
+            return _named(context, rows, item.alias, item.names)
         case Unpivot():
             rows = unpivot.unpivot_rows(context, from_rows(context, item.child, parent, piped), item)
             return _named(context, rows, item.alias, item.columns)

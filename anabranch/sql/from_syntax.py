@@ -89,13 +89,16 @@ class LateralView(FromItem):
 
 @node
 class Pivot(FromItem):
-    """`clause` is the token PIVOT stands at."""
+    """`clause` and `clause_end` are the tokens of the clause without its own alias."""
 
     child: FromItem
     clause: int
+    clause_end: int
     aggregates: tuple[Item, ...]
     columns: tuple[Expr, ...]
     values: tuple[Item, ...]
+    alias: str | None = None
+    names: tuple[str, ...] = ()
 
 
 @node

@@ -61,39 +61,62 @@ def _joined(
     return Join(left, right, KINDS[kind], on)
 
 
+MOVED_TO = {
+    "inner": {"left", "right"},
+    "cross": {"left", "right"},
+    "semi": {"left", "right"},
+    "left": {"right"},
+    "anti": {"right"},
+    "right": {"left"},
+    "full": set(),
+}
+"""The sides to which Spark moves a condition of ON that reads no other, as a filter below the join."""
+
+
 def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relation, conditions: list[Expr]) -> Relation:
     """ON with subqueries: evaluated on the side they read, or on the pairs of an inner join."""
     columns = left.columns if kind in ("semi", "anti") else left.columns + right.columns
+    sides = {"left": left, "right": right}
     if kind in ("inner", "cross"):
         pairs: Relation = Join(left, right, JoinKind.INNER, ())
-        applied = apply_subqueries(builder, pairs, conditions)
-        filtered = Filter(applied, builder.predicates(conditions))
+        for condition in conditions:
+            read = _side(_names_read(builder, condition, left, right), sides)
+            pairs = apply_subqueries(builder, pairs, [condition], within_join=read not in MOVED_TO[kind])
+        filtered = Filter(pairs, builder.predicates(conditions))
         return builder.context.narrowed(filtered, [each.name for each in columns])
     for condition in conditions:
-        side = _side_read(builder, condition, left, right)
-        if side is left:
-            left = apply_subqueries(builder, left, [condition])
-        else:
-            right = apply_subqueries(builder, right, [condition])
-    relation = _joined(builder.context, kind, left, right, builder.predicates(conditions))
+        asked = _side(_names_asked(builder, condition, left, right), sides)
+        if asked is None:
+            raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(condition.start))
+        read = _side(_names_read(builder, condition, left, right), sides)
+        sides[asked] = apply_subqueries(builder, sides[asked], [condition], within_join=read not in MOVED_TO[kind])
+    relation = _joined(builder.context, kind, sides["left"], sides["right"], builder.predicates(conditions))
     return builder.context.narrowed(relation, [each.name for each in columns])
 
 
-def _side_read(builder: Builder, condition: Expr, left: Relation, right: Relation) -> Relation:
-    """The one side whose columns the condition's subqueries read."""
+def _side(names: set[str], sides: dict[str, Relation]) -> str | None:
+    """The side that has all of the columns."""
+    return next((side for side, relation in sides.items() if names <= set(relation.names)), None)
+
+
+def _names_asked(builder: Builder, condition: Expr, left: Relation, right: Relation) -> set[str]:
+    """The columns that the condition's subqueries read of the joined rows."""
     trial = Builder(builder.context, builder.scope)
     names: set[str] = set()
     for nested in nested_in(condition):
         relation = apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [nested])
         for value in getattr(relation, "probe", ()):
             names |= value.columns
-        inner = relation.children[1]
-        names |= outer_columns(inner)
-    if names <= set(left.names):
-        return left
-    if names <= set(right.names):
-        return right
-    raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(condition.start))
+        names |= outer_columns(relation.children[1])
+    return names
+
+
+def _names_read(builder: Builder, condition: Expr, left: Relation, right: Relation) -> set[str]:
+    """The columns that the whole condition reads of the joined rows."""
+    trial = Builder(builder.context, builder.scope)
+    apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [condition])
+    (value,) = trial.predicates([condition])
+    return _names_asked(builder, condition, left, right) | (value.columns & {*left.names, *right.names})
 
 
 def _merged_names(item: JoinItem, left: Rows, right: Rows) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_clause import from_rows
 from anabranch.sql.from_syntax import PipeInput
 from anabranch.sql.ordering import Ordering, cut_rows, ordering_of
-from anabranch.sql.query_syntax import Body, Item, PipeBody, PipeKind, PipeStep, Query, Select
+from anabranch.sql.query_syntax import Body, GroupItem, Item, PipeBody, PipeKind, PipeStep, Query, Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Scope, requalified
 from anabranch.sql.select import select_rows
 from anabranch.sql.set_operations import combine
-from anabranch.sql.syntax import Expr, SortItem, Star
+from anabranch.sql.syntax import Expr, Literal, Name, SortItem, Star
 
 BodyRows = Callable[[Context, Body, Scope | None, Ordering], Rows]
 
@@ -118,12 +118,24 @@ def _set(context: Context, rows: Rows, parent: Scope | None, step: PipeStep) -> 
 def _aggregate(context: Context, rows: Rows, parent: Scope | None, step: PipeStep, source: PipeInput) -> Rows:
     """The grouping columns first, then the aggregates."""
     keys: list[Item] = []
-    if step.group is not None and step.group_names:
-        for group_item, names in zip(step.group.items, step.group_names, strict=True):
+    group = step.group
+    if group is not None and step.group_names:
+        group = replace(group, items=tuple(_with_column(rows, each) for each in group.items))
+        for group_item, names in zip(group.items, step.group_names, strict=True):
             keys.append(Item(group_item.sets[0][0], names))
-    elif step.group is not None:
+    elif group is not None:
         raise refused("SYNTAX_NOT_UNDERSTOOD", "AGGREGATE with grouping sets")
-    select = Select(step.start, step.end, (*keys, *step.items), source=source, group=step.group)
+    select = Select(step.start, step.end, (*keys, *step.items), source=source, group=group)
     if step.group is None and not step.items:
         raise refused("SYNTAX_NOT_UNDERSTOOD", "AGGREGATE of nothing")
     return select_rows(context, select, parent, Ordering(), rows)
+
+
+def _with_column(rows: Rows, item: GroupItem) -> GroupItem:
+    """`GROUP BY 1` after AGGREGATE is the first column of the rows before it, not of a SELECT list."""
+    value = item.sets[0][0]
+    visible = [each for each in rows.fields if not each.hidden]
+    if not isinstance(value, Literal) or not isinstance(value.value, int) or not 1 <= value.value <= len(visible):
+        return item
+    field = visible[value.value - 1]
+    return replace(item, sets=((Name(value.start, value.end, (*field.qualifier, field.name)),),))

@@ -27,7 +27,7 @@ def pivot_rows(context: Context, rows: Rows, item: Pivot, parent: Scope | None) 
     nodes = [each.value for each in item.aggregates]
     read = _read_columns(builder, [*nodes, *item.columns])
     keys = [each for each in rows.fields if not each.hidden and each.column.name not in read]
-    schema = pivot_schema(context, rows, context.source.slice(item.clause, item.end))
+    schema = pivot_schema(context, rows, context.source.slice(item.clause, item.clause_end))
     relation = apply_subqueries(builder, rows.relation, nodes)
     pivot_drafts = [builder.draft(each) for each in item.columns]
     relation, pivots = context.extended(relation, [("pivot", each) for each in pivot_drafts])

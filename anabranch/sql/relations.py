@@ -207,7 +207,9 @@ class RelationGrammar(CallGrammar):
         self.expect("IN")
         values = self.in_parentheses(lambda: self.comma_separated(self.item))
         self.expect(")")
-        return Pivot(start, self.index, child, clause, aggregates, columns, values)
+        clause_end = self.index
+        alias, names = self._table_alias()
+        return Pivot(start, self.index, child, clause, clause_end, aggregates, columns, values, alias, names)
 
     def item(self) -> Item:
         """One item of a SELECT list."""

@@ -8,6 +8,10 @@ whether there is none for which it is true or unknown. Which of the two it is sh
 
     x IN q          =  coalesce(in, false)          NOT (x IN q OR p)       =  NOT coalesce(in, true) AND NOT p
     x NOT IN q      =  NOT coalesce(in, true)       coalesce(NOT x IN q, p) =  NOT coalesce(in, true)
+
+In a condition that Spark evaluates within a join, `x NOT IN q` asks whether there is no row for which `x = y` is true:
+
+    x NOT IN q      =  NOT coalesce(in, false)      where ON has it and it cannot be moved to the side it reads
 """
 
 from __future__ import annotations
@@ -30,12 +34,14 @@ KINDS = {
 }
 
 
-def apply_subqueries(builder: Builder, relation: Relation, nodes: Iterable[Expr]) -> Relation:
+def apply_subqueries(
+    builder: Builder, relation: Relation, nodes: Iterable[Expr], within_join: bool = False
+) -> Relation:
     """The relation with a column for each subquery in the nodes; the builder knows them from now on."""
     for node in nodes:
         for nested, negative in list(_with_sign(node, builder)):
             if nested not in builder.values:
-                relation = _apply(builder, relation, nested, negative)
+                relation = _apply(builder, relation, nested, negative, within_join)
     return relation
 
 
@@ -70,7 +76,7 @@ def _truth_word(node: Equal, source: Source) -> str | None:
     return next((word for word in words if word in ("true", "false")), None)
 
 
-def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool) -> Relation:
+def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool, within_join: bool) -> Relation:
     context = builder.context
     if nested.kind not in KINDS:
         raise refused("TABLE_ARGUMENT", place=context.source.place(nested.start))
@@ -84,11 +90,12 @@ def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool)
     type = rows.fields[0].column.type if nested.kind is NestedKind.SCALAR else "boolean"
     output = context.fresh(nested.kind.value, type)
     applied = Apply(relation, rows.relation, KINDS[nested.kind], Column(output.name, type), probe)
-    value = output.value
-    builder.bare[nested] = negated(value) if nested.negated else value
+    bare = value = output.value
     if nested.kind is NestedKind.IN:
-        unknown = "true" if negative != nested.negated else "false"
+        unknown = "true" if negative != nested.negated and not within_join else "false"
         value = expression(f"coalesce({{}}, {unknown})", "boolean", value)
+    bare = value if within_join else bare
+    builder.bare[nested] = negated(bare) if nested.negated else bare
     builder.values[nested] = negated(value) if nested.negated else value
     return applied
 

@@ -45,6 +45,7 @@ def test_a_subquery_among_the_outputs_over_a_union(spark: SparkSession) -> None:
     session.sql("CREATE TEMPORARY VIEW known AS SELECT 'p' AS word UNION ALL SELECT ''")
     query = "SELECT word, EXISTS (SELECT 1 FROM known WHERE known.word = words.word) AS found FROM words"
     assert sorted(tuple(row) for row in session.sql(query).collect()) == [("p", True), ("q", False)]
+    assert session.sql(f"{query} UNION ALL {query}").count() == 4
 
 
 def test_starting_spark_leaves_ctrl_c_to_the_program() -> None:
