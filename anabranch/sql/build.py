@@ -15,8 +15,9 @@ from anabranch.algebra.relation import Column
 from anabranch.sql import determinism
 from anabranch.sql.context import Context
 from anabranch.sql.refused import RefusedError, refused
-from anabranch.sql.scope import AmbiguousNameError, Found, Scope
-from anabranch.sql.syntax import Call, Equal, Expr, Lambda, Name, Nested, Opaque, Paren, Star
+from anabranch.sql.scope import AmbiguousNameError, Field, Found, Scope
+from anabranch.sql.structs import field_name, text_literal
+from anabranch.sql.syntax import Aliased, Call, Equal, Expr, Lambda, Name, Nested, Opaque, Paren, Row, Star
 from anabranch.sql.syntax_walk import calls_in, is_aggregate, strip, strip_nots
 
 Key = tuple[Part, ...]
@@ -102,7 +103,40 @@ class Builder:
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", node.function, self.context.source.place(node.start))
             case Opaque():
                 self._clock_literal(node)
+            case Row():
+                return self._struct(node.items, bound)
+            case Call() if node.function == "struct":
+                return self._struct(node.arguments, bound)
+            case Call() if node.function == "arrays_zip":
+                return self._zip(node.arguments, bound)
         return list(self._range(node, node.start, node.end, bound))
+
+    def _struct(self, items: tuple[Expr, ...], bound: frozenset[str]) -> list[Part]:
+        """named_struct, with the names that Spark reads off the text."""
+        fields = self._named(items, bound)
+        pairs = (
+            (f"{text_literal(name or f'col{place}')}, ", *parts) for place, (name, parts) in enumerate(fields, start=1)
+        )
+        return ["named_struct(", *separated(pairs), ")"]
+
+    def _zip(self, items: tuple[Expr, ...], bound: frozenset[str]) -> list[Part]:
+        """arrays_zip of what has no names, and the fields named afterwards."""
+        fields = self._named(items, bound)
+        zipped = separated(("coalesce(", *parts, ")") for _, parts in fields)
+        names = (f"{text_literal(name or str(place))}, __ab_zip.`{place}`" for place, (name, _) in enumerate(fields))
+        return ["transform(arrays_zip(", *zipped, f"), __ab_zip -> named_struct({', '.join(names)}))"]
+
+    def _named(self, items: tuple[Expr, ...], bound: frozenset[str]) -> list[tuple[str | None, list[Part]]]:
+        """What is put together, and what Spark calls it."""
+        found: list[tuple[str | None, list[Part]]] = []
+        for each in items:
+            inner = strip(each)
+            if isinstance(inner, Star):
+                found += [(field.name, [Ref(field.column.name)]) for field in self._columns_of(inner)]
+            else:
+                value = inner.value if isinstance(inner, Aliased) else each
+                found.append((field_name(each, self.context.source), self._parts(value, bound)))
+        return found
 
     def _range(self, node: Expr, start: int, end: int, bound: frozenset[str]) -> Iterator[Part]:
         source = self.context.source
@@ -181,25 +215,23 @@ class Builder:
 
     def _star(self, node: Star) -> list[Part]:
         """Inside a call `struct(t.*)` becomes its columns; `count(*)` is seen to before."""
-        parts: list[Part] = []
-        for each in self.scope.star(node.qualifier):
-            if not any(each.name.lower() == excluded[-1].lower() for excluded in node.excluded):
-                parts.extend((", ", Ref(each.column.name)))
-        if not parts:
+        return list(separated([Ref(each.column.name)] for each in self._columns_of(node)))
+
+    def _columns_of(self, node: Star) -> list[Field]:
+        excluded = {name[-1].lower() for name in node.excluded}
+        found = [each for each in self.scope.star(node.qualifier) if each.name.lower() not in excluded]
+        if not found:
             raise refused("NAME_NOT_UNDERSTOOD", ".".join((*node.qualifier, "*")))
-        return parts[1:]
+        return found
 
     def arguments(self, call: Call) -> list[Expression]:
         """The call's arguments as drafts; a star is all its columns."""
         found: list[Expression] = []
         for each in () if counts_rows(call) else call.arguments:
             star = strip(each)
-            columns = [part for part in self._star(star) if isinstance(part, Ref)] if isinstance(star, Star) else None
-            found += [self.draft(each)] if columns is None else [self._of_column(part) for part in columns]
+            columns = self._columns_of(star) if isinstance(star, Star) else None
+            found += [self.draft(each)] if columns is None else [field.column.value for field in columns]
         return found
-
-    def _of_column(self, part: Ref) -> Expression:
-        return Expression((part,), self.context.findings.types[part.name])
 
     def _key(self, node: Expr) -> Column | None:
         if self.before is None:
@@ -237,6 +269,14 @@ def counts_rows(node: Expr) -> bool:
     if not isinstance(node, Call) or node.function != "count" or node.distinct or len(node.arguments) > 1:
         return False
     return any(isinstance(each, Star) and not each.qualifier and not each.excluded for each in node.arguments)
+
+
+def separated(items: Iterable[Iterable[Part]]) -> Iterator[Part]:
+    """The items with commas between them."""
+    for number, item in enumerate(items):
+        if number:
+            yield ", "
+        yield from item
 
 
 def wrapped(value: Expression) -> list[Part]:
