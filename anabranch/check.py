@@ -15,15 +15,13 @@ from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
 from anabranch.spark.moved import difference
-from anabranch.spark.session import tuned
+from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 SHOWN_ROWS = 20
 FLOAT_TOLERANCE = 1e-9
-WITHOUT_CONSTRAINTS = {"spark.sql.constraintPropagation.enabled": "false"}
-"""Spark 4.2 fails on what it infers of an EXISTS among the outputs of a query that is one side of a union."""
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ def refresh_error(failure: Exception) -> RefreshError:
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
     found = re.search(r"\[([A-Z][\w.]+)\] ([^\n]*)", text)
     code = condition or (found.group(1) if found else "SPARK_FAILED")
-    thrown = re.search(r"^: ([\w.$]+(?:Exception|Error)[^\n]*)", text, re.MULTILINE)  # after what Py4J says of the call
-    message = found.group(2) if found else thrown.group(1) if thrown else text.split("\n")[0]
+    causes = re.findall(r"^(?:: |Caused by: )([\w.$]+(?:Exception|Error)[^\n]*)", text, re.MULTILINE)
+    message = found.group(2) if found else causes[-1] if causes else text.split("\n")[0]
     message = re.sub(r"\s*SQLSTATE: .*$", "", message)
     return RefreshError(code, message[:_LONGEST])
 

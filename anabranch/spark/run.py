@@ -28,6 +28,7 @@ from anabranch.spark.rowids import (
     with_rowids,
 )
 from anabranch.spark.rows import Rows, frame_in
+from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 from anabranch.spark.staged import Stager
 from anabranch.spark.together import Text
 from anabranch.spark.types import struct_of
@@ -44,6 +45,10 @@ class Runner(Relations):
         A change of more than `limit` rows is written by executors through the store. `part`: the stored table's own
         name, if the change reads it as `Stored` and may take the rowids from there.
         """
+        with tuned(self.spark, WITHOUT_CONSTRAINTS):
+            return self._located(change, stored, limit, store, part)
+
+    def _located(self, change: Relation, stored: Rows, limit: int | None, store: Stager | None, part: str) -> Moved:
         most = NO_LIMIT if store is None else limit
         carried = self.carried(change, stored, part) if part else None
         if carried is not None:

@@ -23,7 +23,7 @@ def query_rows(context: Context, query: Query, parent: Scope | None) -> Rows:
         if query.recursive and is_recursive(cte):
             rows = recursive_rows(context, cte, parent)
         else:
-            rows = query_rows(context, cte.query, None)
+            rows = query_rows(context, cte.query, parent)
             if cte.columns:
                 rows = context.renamed(rows, (), cte.columns)
         context = context.with_cte(cte.name, rows)

@@ -87,6 +87,9 @@ def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool,
         relation = apply_subqueries(builder, relation, [inner])
     rows = context.rows_of(query, builder.scope)
     probe = tuple(context.typed([builder.draft(each) for each in nested.probe]))
+    if [each.type for each in probe] == ["void"]:  # NULL IN (SELECT ...) is NULL, whatever is there
+        builder.bare[nested] = builder.values[nested] = expression("CAST(NULL AS boolean)", "boolean")
+        return relation
     type = rows.fields[0].column.type if nested.kind is NestedKind.SCALAR else "boolean"
     output = context.fresh(nested.kind.value, type)
     applied = Apply(relation, rows.relation, KINDS[nested.kind], Column(output.name, type), probe)
