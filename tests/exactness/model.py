@@ -61,11 +61,13 @@ class Model:
     """The sources' rows, each with its number of copies."""
 
     schemas: Mapping[str, Schema]
+    moved: tuple[int, int] = (1, 4)
+    """At least and at most so many rows of a table go in one change, and at most fewer come."""
     rows: dict[str, Counter[Row]] = field(default_factory=dict)
 
     @classmethod
-    def random(cls, schemas: Mapping[str, Schema], rng: Random) -> Model:
-        model = cls(schemas)
+    def random(cls, schemas: Mapping[str, Schema], rng: Random, moved: tuple[int, int] = (1, 4)) -> Model:
+        model = cls(schemas, moved)
         for schema in schemas.values():
             count = rng.choice((0, *[MOST_ROWS // 2] * 3, *[MOST_ROWS] * 4))
             model.rows[schema.name] = Counter(schema.random_row(rng) for _ in range(count))
@@ -88,7 +90,8 @@ class Model:
     def _random_table_change(self, name: str, rng: Random) -> TableChange:
         present = list(self.rows[name].elements())
         schema = self.schemas[name]
-        going = rng.sample(present, rng.randint(min(1, len(present)), min(4, len(present))))
+        fewest, most = (min(count, len(present)) for count in self.moved)
+        going = rng.sample(present, rng.randint(fewest, most))
         if rng.random() < 0.05:
             going = present
         coming: list[Row] = []
@@ -96,7 +99,7 @@ class Model:
             if rng.random() < 0.5:
                 coming.append(_changed(schema, row, rng))
         room = MOST_ROWS - len(present) + len(going) - len(coming)
-        for _ in range(rng.randint(0, max(0, min(3, room)))):
+        for _ in range(rng.randint(0, max(0, min(self.moved[1] - 1, room)))):
             fresh = rng.choice(present) if present and rng.random() < 0.3 else schema.random_row(rng)
             if self.rows[name][fresh] + coming.count(fresh) < MOST_COPIES:
                 coming.append(fresh)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from random import Random
 
 from tests.exactness import (
@@ -37,13 +36,4 @@ def balanced_queries(count: int, depths: tuple[int, ...]) -> list[Made]:
         on_top = min(sorted(CONSTRUCTS), key=lambda name: used[name])
         made.append(Generator(rng, TABLES, BELOW, used).query(on_top, rng.choice(depths)))
         used.update(made[-1].constructs)
-    return made
-
-
-def queries_with(constructs: Sequence[str], count: int, seed: str) -> list[Made]:
-    """So many queries with these constructs on top, in turn, over at most one other."""
-    made = []
-    for number in range(count):
-        rng = Random(f"{seed} {number}")
-        made.append(Generator(rng, TABLES, BELOW).query(constructs[number % len(constructs)], rng.choice((0, 0, 1))))
     return made

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anabranch
 from anabranch.errors import AnabranchError
 from anabranch.observe.report import Action
-from anabranch.spark.session import configure, exclude_unsound_rule
+from anabranch.spark.session import configure, exclude_unsound_rules
 from tests.exactness.graph import Graph
 from tests.exactness.model import Model
 from tests.exactness.shapes import Made
@@ -30,14 +30,23 @@ class WrongError(AssertionError):
         self.name = name
 
 
-def run_graph(spark: SparkSession, made: Mapping[str, Made], ticks: int, tally: Tally, compiled: bool = False) -> None:
+def run_graph(
+    spark: SparkSession,
+    made: Mapping[str, Made],
+    ticks: int,
+    tally: Tally,
+    *,
+    compiled: bool = False,
+    rng: Random | None = None,
+    moved: tuple[int, int] = (1, 4),
+) -> None:
     """Raises WrongError for the first stream table that is not as it should be.
 
     A query that itself raises on the changed sources (a division by zero) may fail, and is then set aside.
     `compiled`: stream tables are filled by plans that Spark compiles, as it does by itself.
     """
-    rng = Random(f"graph {next(iter(made))}")
-    with open_graph(spark, rng, compiled) as graph:
+    rng = rng or Random(f"graph {next(iter(made))}")
+    with open_graph(spark, rng, compiled, moved) as graph:
         create(graph, made)
         check(graph, "when created")
         for number in range(ticks):
@@ -69,15 +78,17 @@ def check(graph: Graph, when: str) -> None:
 
 
 @contextmanager
-def open_graph(spark: SparkSession, rng: Random, compiled: bool = False) -> Iterator[Graph]:
+def open_graph(
+    spark: SparkSession, rng: Random, compiled: bool = False, moved: tuple[int, int] = (1, 4)
+) -> Iterator[Graph]:
     """A lake with random sources, and an oracle beside it."""
     oracle = spark.newSession()
     with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder, spark=spark) as lake:
-        exclude_unsound_rule(oracle)
+        exclude_unsound_rules(oracle)
         configure(oracle, {**INTERPRETED, **IN_ONE_PARTITION})
         if not compiled:
             configure(lake._engine.session, INTERPRETED)
-        graph = Graph(lake, Model.random(SCHEMAS, rng), oracle)
+        graph = Graph(lake, Model.random(SCHEMAS, rng, moved), oracle)
         graph.create_sources()
         yield graph
 

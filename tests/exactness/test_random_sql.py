@@ -13,7 +13,10 @@ import pytest
 
 from anabranch.observe.report import Action
 from tests.exactness.generate import CONSTRUCTS
-from tests.exactness.queries import balanced_queries, queries_with, random_query
+from tests.exactness.lively import GRAPHS as LIVELY_GRAPHS
+from tests.exactness.lively import MOVED, OFTEN, changes_of, chosen_queries
+from tests.exactness.lively import TICKS as LIVELY_TICKS
+from tests.exactness.queries import balanced_queries, random_query
 from tests.exactness.run_graph import check, create, open_graph, run_graph
 from tests.exactness.shapes import Made
 from tests.exactness.soak import GRAPHS as MANY_GRAPHS
@@ -24,12 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GRAPHS, NODES, TICKS = 15, 20, 10
-OFTEN = (50, 50, 20)
-"""Of each construct: ticks with a changed result, ticks with a retraction, ticks with both sides of a join changed."""
+FIRST_TICKS = 5
+"""As many as every run of the tests has time for."""
 DEPTHS = (0, 1, 1, 2)
-MORE_GRAPHS, MORE_TICKS = 16, 10
-FIRST_GRAPHS, FIRST_TICKS = 15, 5
-"""As much of it as every run of the tests has time for."""
 
 
 def queries_of(number: int) -> dict[str, Made]:
@@ -44,40 +44,23 @@ def test_every_construct_is_in_many_queries() -> None:
     assert min(balanced[name] for name in CONSTRUCTS) >= 6
 
 
-@pytest.fixture(scope="module")
-def tallies() -> dict[int, Tally]:
-    """What came of each graph."""
-    return {}
-
-
-def tallied(spark: SparkSession, tallies: dict[int, Tally], number: int) -> Tally:
-    if number not in tallies:
-        tally = Tally()
-        run_graph(spark, queries_of(number), TICKS, tally)
-        tallies[number] = tally
-    return tallies[number]
-
-
-@pytest.mark.parametrize("number", range(FIRST_GRAPHS))
+@pytest.mark.parametrize("number", range(GRAPHS))
 def test_graph(spark: SparkSession, number: int) -> None:
     run_graph(spark, queries_of(number), FIRST_TICKS, Tally())
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(GRAPHS))
-def test_graph_through_all_ticks(spark: SparkSession, tallies: dict[int, Tally], number: int) -> None:
-    tallied(spark, tallies, number)
+def test_graph_through_more_ticks(spark: SparkSession, number: int) -> None:
+    run_graph(spark, queries_of(number), TICKS, Tally())
 
 
 @pytest.mark.soak
-def test_every_construct_was_moved_often(spark: SparkSession, tallies: dict[int, Tally]) -> None:
-    """Of all graphs together, and of a few more for those constructs whose results happened to change too seldom."""
-    found = Tally.sum(tallied(spark, tallies, number) for number in range(GRAPHS))
-    for number in range(MORE_GRAPHS):
-        lacking = sorted(found.too_few(*OFTEN))
-        if lacking:  # simple queries, of which nearly every change is seen
-            made = queries_with(lacking, NODES, f"more {number}")
-            run_graph(spark, {f"m{number}_{place}": each for place, each in enumerate(made)}, MORE_TICKS, found)
+def test_every_construct_was_moved_often(spark: SparkSession) -> None:
+    found = Tally()
+    for number in range(LIVELY_GRAPHS):
+        made, rng = chosen_queries(number), changes_of(number)
+        run_graph(spark, made, LIVELY_TICKS, found, rng=rng, moved=MOVED)
     assert found.too_few(*OFTEN) == {}, str(found)
 
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from anabranch.observe.report import NodeReport
 
 PAGE = Path(__file__).parents[2] / "docs" / "tpcds.md"
-SCALE, SHARE, TICKS = 0.01, 0.04, 4
+SCALE, SHARE, TICKS = 0.03, 0.04, 10
 OFTEN = 3
 HEAD = """# The 99 TPC-DS queries
 
-Made by `python -m tests.exactness.tpcds_page` (about half an hour). Texts and data come from DuckDB's tpcds extension,
+Made by `python -m tests.exactness.tpcds_page` (about an hour). Texts and data come from DuckDB's tpcds extension,
 at scale {scale}. All 99 are stream tables of one lake with `refresh_mode="DIFFERENTIAL"`. Each of {ticks} ticks
 updates, deletes and inserts about {share:.0%} of the rows of all 24 tables in one snapshot; after each, every stream
 table is compared with its query run from scratch.
