@@ -244,7 +244,8 @@ class ExpressionGrammar(Cursor):
         if self.at("("):
             return self._parenthesis(start)
         if self.accept("*"):
-            return Star(start, self.index, (), self._excluded())
+            excluded = self._excluded()
+            return Star(start, self.index, (), excluded)
         if not (self.at(".") and self.token(1).kind is Kind.NUMBER):
             self.fail("expected an expression")
         self.index += 2
@@ -316,7 +317,8 @@ class ExpressionGrammar(Cursor):
             parts.append(self.name())
         if self.at(".", "*"):
             self.index += 2
-            return Star(start, self.index, tuple(parts), self._excluded())
+            excluded = self._excluded()
+            return Star(start, self.index, tuple(parts), excluded)
         if self.at("("):
             return self.call(start, tuple(parts))
         return Name(start, self.index, tuple(parts))

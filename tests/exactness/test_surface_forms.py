@@ -51,6 +51,7 @@ QUERIES = {
     "null_in": "SELECT a, NULL IN (SELECT c FROM o) AS n FROM t",
     # Stars, words without a space, ordinals, aliases, maps, named queries.
     "count_of_stars": "SELECT count(t.*, t.*) AS n, count(*, 1) AS m, count(DISTINCT(*)) AS d, count(*) AS r FROM t",
+    "star_except": "SELECT coalesce(* EXCEPT (b)) AS v, coalesce(t.* EXCEPT (a), 0) AS w FROM t",
     "not_of_a_key": "SELECT not(a IS NULL) AS n, count(*) AS c FROM t GROUP BY a IS NULL",
     "words_beside_a_key": "SELECT CASE WHEN(a + b)> 2 THEN(a + b)ELSE(a + b)END AS k FROM t GROUP BY a + b",
     "pipe_ordinal": "TABLE t |> AGGREGATE count(*) AS n, sum(b) AS s GROUP BY 1",
