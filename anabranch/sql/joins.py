@@ -80,15 +80,17 @@ def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relatio
     if kind in ("inner", "cross"):
         pairs: Relation = Join(left, right, JoinKind.INNER, ())
         for condition in conditions:
-            read = _side(_names_read(builder, condition, left, right), sides)
+            names = _names_asked(builder, condition, left, right)
+            read = _side(_names_read(builder, condition, names, left, right), sides)
             pairs = apply_subqueries(builder, pairs, [condition], within_join=read not in MOVED_TO[kind])
         filtered = Filter(pairs, builder.predicates(conditions))
         return builder.context.narrowed(filtered, [each.name for each in columns])
     for condition in conditions:
-        asked = _side(_names_asked(builder, condition, left, right), sides)
+        names = _names_asked(builder, condition, left, right)
+        asked = _side(names, sides)
         if asked is None:
             raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(condition.start))
-        read = _side(_names_read(builder, condition, left, right), sides)
+        read = _side(_names_read(builder, condition, names, left, right), sides)
         sides[asked] = apply_subqueries(builder, sides[asked], [condition], within_join=read not in MOVED_TO[kind])
     relation = _joined(builder.context, kind, sides["left"], sides["right"], builder.predicates(conditions))
     return builder.context.narrowed(relation, [each.name for each in columns])
@@ -111,12 +113,12 @@ def _names_asked(builder: Builder, condition: Expr, left: Relation, right: Relat
     return names
 
 
-def _names_read(builder: Builder, condition: Expr, left: Relation, right: Relation) -> set[str]:
-    """The columns that the whole condition reads of the joined rows."""
+def _names_read(builder: Builder, condition: Expr, asked: set[str], left: Relation, right: Relation) -> set[str]:
+    """The columns that the whole condition reads of the joined rows, those that its subqueries read included."""
     trial = Builder(builder.context, builder.scope)
     apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [condition])
     (value,) = trial.predicates([condition])
-    return _names_asked(builder, condition, left, right) | (value.columns & {*left.names, *right.names})
+    return asked | (value.columns & {*left.names, *right.names})
 
 
 def _merged_names(item: JoinItem, left: Rows, right: Rows) -> tuple[str, ...]:

@@ -93,11 +93,11 @@ def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool,
     type = rows.fields[0].column.type if nested.kind is NestedKind.SCALAR else "boolean"
     output = context.fresh(nested.kind.value, type)
     applied = Apply(relation, rows.relation, KINDS[nested.kind], Column(output.name, type), probe)
-    bare = value = output.value
+    value = output.value
     if nested.kind is NestedKind.IN:
         unknown = "true" if negative != nested.negated and not within_join else "false"
         value = expression(f"coalesce({{}}, {unknown})", "boolean", value)
-    bare = value if within_join else bare
+    bare = value if within_join else output.value
     builder.bare[nested] = negated(bare) if nested.negated else bare
     builder.values[nested] = negated(value) if nested.negated else value
     return applied

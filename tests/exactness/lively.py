@@ -135,12 +135,10 @@ def choose(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def main() -> None:
-    from anabranch.spark.session import configure, exclude_unsound_rules, local_session
-    from tests.exactness.run_graph import IN_ONE_PARTITION, INTERPRETED
+    from anabranch.spark.session import local_session
+    from tests.exactness.run_graph import oracle_session
 
-    oracle = local_session().newSession()
-    exclude_unsound_rules(oracle)
-    configure(oracle, {**INTERPRETED, **IN_ONE_PARTITION})
+    oracle = oracle_session(local_session())
     candidates = []
     for number in range(GRAPHS):
         candidates += survey(oracle, number)

@@ -77,15 +77,21 @@ def check(graph: Graph, when: str) -> None:
         raise WrongError(name, f"{when}: {graph.settled[name]}\nmissing {missing}\nunexpected {unexpected}")
 
 
+def oracle_session(spark: SparkSession) -> SparkSession:
+    """A session of its own for what stream tables are compared with."""
+    oracle = spark.newSession()
+    exclude_unsound_rules(oracle)
+    configure(oracle, {**INTERPRETED, **IN_ONE_PARTITION})
+    return oracle
+
+
 @contextmanager
 def open_graph(
     spark: SparkSession, rng: Random, compiled: bool = False, moved: tuple[int, int] = (1, 4)
 ) -> Iterator[Graph]:
     """A lake with random sources, and an oracle beside it."""
-    oracle = spark.newSession()
+    oracle = oracle_session(spark)
     with tempfile.TemporaryDirectory() as folder, anabranch.connect(folder, spark=spark) as lake:
-        exclude_unsound_rules(oracle)
-        configure(oracle, {**INTERPRETED, **IN_ONE_PARTITION})
         if not compiled:
             configure(lake._engine.session, INTERPRETED)
         graph = Graph(lake, Model.random(SCHEMAS, rng, moved), oracle)
