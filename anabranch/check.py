@@ -14,6 +14,7 @@ from anabranch.inputs import TickInputs
 from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
+from anabranch.spark.failure import running
 from anabranch.spark.moved import difference
 from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 
@@ -68,7 +69,7 @@ def check_node(engine: Engine, name: str) -> CheckResult:
 
 def _compared(engine: Engine, pinned: Pinned, node: StreamTable) -> CheckResult:
     stored = rows_of(engine, pinned, node.id)
-    with tuned(engine.session, WITHOUT_CONSTRAINTS):
+    with tuned(engine.session, WITHOUT_CONSTRAINTS), running():
         leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
     unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])
     return CheckResult(

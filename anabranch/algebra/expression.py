@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
+
+from anabranch.algebra.types import shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +124,19 @@ def expression(template: str, type: str, *arguments: Expression | str) -> Expres
 
 def equals(left: Expression, right: Expression, null_safe: bool = False) -> Expression:
     """The conjunct `left = right` (or `<=>`), known to be an equality. Maps, which Spark groups by but does not
-    compare, are equal if their sorted entries are."""
+    compare, are equal if their sorted entries are; a collation is said again, as a column's yields to another's."""
     left, right = _comparable(left), _comparable(right)
     built = expression("{} <=> {}" if null_safe else "{} = {}", "boolean", left, right)
     return replace(built, equality=Equality(left, right, null_safe))
 
 
 def _comparable(value: Expression) -> Expression:
+    if value.type.startswith("string collate "):
+        return expression(f"{{}} COLLATE {value.type.removeprefix('string collate ')}", value.type, value)
     if not value.type.startswith("map<"):
         return value
-    inside = value.type.removeprefix("map<").removesuffix(">")
-    depths = accumulate((char in "<(") - (char in ">)") for char in inside)
-    comma = next(
-        place for place, (char, depth) in enumerate(zip(inside, depths, strict=True)) if char == "," and not depth
-    )
-    entry = f"struct<key:{inside[:comma].strip()},value:{inside[comma + 1 :].strip()}>"
+    key, mapped = shape_of(value.type).children
+    entry = f"struct<key:{key.text},value:{mapped.text}>"
     return expression("sort_array(map_entries({}))", f"array<{entry}>", value)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from anabranch.algebra.relation import RESERVED_PREFIX, Column, Relation, Scan, Stored
+from anabranch.algebra.types import storable
 
 PART_PREFIX = "part:"
 """A part reads another part of its node through a Scan of `part:<name>`; it sees the visible columns and rows."""
@@ -51,6 +52,11 @@ class Part:
     def table(self) -> str:
         """The table name under which other parts read it."""
         return PART_PREFIX + self.name
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether a lake can hold all of its columns, the hidden ones included."""
+        return all(storable(each.type) for each in self.columns)
 
     @property
     def stored(self) -> Stored:

@@ -86,8 +86,10 @@ def _split(kernel: Relation, stored: set[Relation]) -> tuple[tuple[Part, ...], d
         built = with_children(each, {child: made[child] for child in each.children})
         origins[built] = each
         if each is not top and each not in inside and (each in stored or worth_storing(each)):
-            parts.append(part_of(str(len(parts) + 1), built))
-            built = parts[-1].scan
+            part = part_of(str(len(parts) + 1), built)
+            if part.is_storable:
+                parts.append(part)
+                built = part.scan
         made[each] = built
     return (*parts, part_of("", made[kernel])), origins
 

@@ -36,10 +36,12 @@ class Guarded:
 
 
 def part_of(name: str, relation: Relation) -> Part:
-    """The part that keeps a relation, by the first strategy that can."""
-    return (
-        merge_part(name, relation) or top_part(name, relation) or keyed_part(name, relation) or _plain(name, relation)
-    )
+    """The part that keeps a relation, by the first strategy that can and whose columns a lake can hold."""
+    for strategy in (merge_part, top_part, keyed_part):
+        part = strategy(name, relation)
+        if part is not None and part.is_storable:
+            return part
+    return _plain(name, relation)
 
 
 def initial(part: Part) -> Relation:

@@ -8,7 +8,7 @@ Afterwards a node of the query that is a grouping expression, or an aggregate, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anabranch.algebra.expression import Expression
@@ -17,13 +17,13 @@ from anabranch.sql.build import Builder, Key, canonical
 from anabranch.sql.context import Context
 from anabranch.sql.functions import GROUPING
 from anabranch.sql.grouping_sets import Expanded, expand, grouping_bit, grouping_expressions, grouping_sets
-from anabranch.sql.query_syntax import Group
-from anabranch.sql.refused import refused
+from anabranch.sql.query_syntax import Group, Select
+from anabranch.sql.refused import RefusedError, refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import needs_row_order, settled_aggregate
-from anabranch.sql.subqueries import apply_subqueries
+from anabranch.sql.subqueries import apply_subqueries, recognise
 from anabranch.sql.syntax import Call, Expr, Literal, Name
-from anabranch.sql.syntax_walk import aggregates_in, below, has_aggregate, strip
+from anabranch.sql.syntax_walk import aggregates_in, below, has_aggregate, nested_in, strip
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,12 @@ def aggregate_rows(
     if sets is not None and not nodes and len(sets) == 1:
         sets = None
     calls = list(dict.fromkeys(call for node in used for call in aggregates_in(node)))
-    relation = apply_subqueries(builder, relation, [*(each for each in nodes if isinstance(each, Expr)), *calls])
+    asked = [call for node in used for call in _asked_by_subqueries(builder, node)]
+    calls += asked
+    written = [each for each in nodes if isinstance(each, Expr)]
+    relation = apply_subqueries(builder, relation, written)
+    recognise(builder, used)
+    relation = apply_subqueries(builder, relation, calls)
     drafts = [_draft(builder, each) for each in nodes]
     relation, keys = context.extended(relation, zip(map(key_name, nodes), drafts, strict=True))
     forms = [canonical(each) for each in drafts]
@@ -65,11 +70,26 @@ def aggregate_rows(
         relation, keys, forms = expanded.relation, list(expanded.copies), list(unique)
     names = tuple(dict.fromkeys(each.name for each in keys)) if expanded is None else expanded.keys
     grouped = Aggregate(relation, names, aggregations)
-    after = _after(builder, dict(zip(forms, keys, strict=True)))
+    after = _after(builder, dict(zip(forms, keys, strict=True)), {call: values[call] for call in asked})
     after.values.update(values)
     if expanded is not None:
         _grouping_calls(builder, after, used, expanded, forms)
     return Grouped(grouped, after)
+
+
+def _asked_by_subqueries(builder: Builder, node: Expr) -> Iterator[Call]:
+    """`HAVING EXISTS (SELECT ... WHERE u.x > min(t.y))`: aggregates of this query, as WHERE has none of its own."""
+    for nested in nested_in(node):
+        body = nested.query.body
+        if isinstance(body, Select) and body.where is not None:
+            yield from (call for call in aggregates_in(body.where) if _can_read(builder, call))
+
+
+def _can_read(builder: Builder, call: Call) -> bool:
+    try:
+        return any(each.columns for each in builder.arguments(call))
+    except RefusedError:
+        return False
 
 
 def key_name(node: Expr | Expression) -> str:
@@ -130,14 +150,14 @@ def _row_count(context: Context) -> Aggregation:
     return Aggregation(column.name, "count", (), Expression(("count(*)",), "bigint"))
 
 
-def _after(before: Builder, keys: Mapping[Key, Column]) -> Builder:
+def _after(before: Builder, keys: Mapping[Key, Column], asked: Mapping[Expr, Expression]) -> Builder:
     """The builder of what comes after GROUP BY: of the columns of FROM, it sees those that are keys."""
     fields: list[Field] = []
     for each in before.scope.fields:
         key = keys.get(canonical(each.column.value))
         if key is not None:
             fields.append(replace(each, column=key))
-    scope = Scope(tuple(fields), before.scope.parent)
+    scope = Scope(tuple(fields), before.scope.parent, asked)
     return Builder(
         before.context,
         scope,

@@ -19,6 +19,9 @@ class Analyzer(Protocol):
     def schema(self, sql: str) -> tuple[Column, ...]:
         """The schema of a whole query."""
 
+    def constant(self, text: str) -> object:
+        """The value of an expression that reads nothing; None where it is no constant."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableBinding:

@@ -15,7 +15,8 @@ from anabranch.algebra.relation import Column
 from anabranch.sql import determinism
 from anabranch.sql.context import Context
 from anabranch.sql.refused import RefusedError, refused
-from anabranch.sql.scope import AmbiguousNameError, Field, Found, Scope
+from anabranch.sql.scope import AmbiguousNameError, Found, Scope
+from anabranch.sql.stars import spelled_out
 from anabranch.sql.structs import field_name, text_literal
 from anabranch.sql.syntax import Aliased, Call, Equal, Expr, Lambda, Name, Nested, Opaque, Paren, Row, Star
 from anabranch.sql.syntax_walk import calls_in, is_aggregate, strip, strip_nots
@@ -52,7 +53,7 @@ class Builder:
         value = self.values.get(node)
         if value is not None:
             return value
-        alias = self._alias_of(node)
+        alias = self.alias_of(node)
         if alias is not None:
             return alias if isinstance(alias, Expression) else self._without_preference().draft(alias)
         parts = joined(self._parts(node, frozenset()))
@@ -84,7 +85,7 @@ class Builder:
         value = self.values.get(node)
         if value is not None:
             return wrapped(value)
-        key = self._key(node) if self.keys and not bound and self._alias_of(node) is None else None
+        key = self._key(node) if self.keys and not bound and self.alias_of(node) is None else None
         if key is not None:
             return [Ref(key.name)]
         match node:
@@ -100,6 +101,9 @@ class Builder:
             case Nested():
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", "subquery", self.context.source.place(node.start))
             case Call() if is_aggregate(node) and not self.aggregating:
+                outside = self.scope.computed_outside(node)
+                if outside is not None:
+                    return [Outer(name) for name in outside.columns]
                 raise refused("EXPRESSION_NOT_UNDERSTOOD", node.function, self.context.source.place(node.start))
             case Opaque():
                 self._clock_literal(node)
@@ -109,6 +113,8 @@ class Builder:
                 return self._struct(node.arguments, bound)
             case Call() if node.function == "arrays_zip":
                 return self._zip(node.arguments, bound)
+            case Call() if node.function == "window_time" and len(node.arguments) == 1:
+                return ["((", *self._parts(node.arguments[0], bound), ").end - INTERVAL '0.000001' SECOND)"]
         return list(self._range(node, node.start, node.end, bound))
 
     def _struct(self, items: tuple[Expr, ...], bound: frozenset[str]) -> list[Part]:
@@ -132,7 +138,7 @@ class Builder:
         for each in items:
             inner = strip(each)
             if isinstance(inner, Star):
-                found += [(field.name, [Ref(field.column.name)]) for field in self._columns_of(inner)]
+                found += [(name, list(value.parts)) for name, value in spelled_out(self.context, self.scope, inner)]
             else:
                 value = inner.value if isinstance(inner, Aliased) else each
                 found.append((field_name(each, self.context.source), self._parts(value, bound)))
@@ -155,7 +161,7 @@ class Builder:
                 yield from ["*"] if counts_rows(node) and isinstance(child, Star) else self._parts(child, bound)
                 index = child.end
 
-    def _alias_of(self, node: Expr) -> Expr | Expression | None:
+    def alias_of(self, node: Expr) -> Expr | Expression | None:
         """What a bare name means where it is an alias of the SELECT list and no column."""
         if not isinstance(node, Name) or len(node.parts) > 1:
             return None
@@ -215,23 +221,22 @@ class Builder:
 
     def _star(self, node: Star) -> list[Part]:
         """Inside a call `struct(t.*)` becomes its columns; `count(*)` is seen to before."""
-        return list(separated([Ref(each.column.name)] for each in self._columns_of(node)))
-
-    def _columns_of(self, node: Star) -> list[Field]:
-        excluded = {name[-1].lower() for name in node.excluded}
-        found = [each for each in self.scope.star(node.qualifier) if each.name.lower() not in excluded]
-        if not found:
-            raise refused("NAME_NOT_UNDERSTOOD", ".".join((*node.qualifier, "*")))
-        return found
+        return list(separated(value.parts for _, value in spelled_out(self.context, self.scope, node)))
 
     def arguments(self, call: Call) -> list[Expression]:
         """The call's arguments as drafts; a star is all its columns."""
         found: list[Expression] = []
         for each in () if counts_rows(call) else call.arguments:
             star = strip(each)
-            columns = self._columns_of(star) if isinstance(star, Star) else None
-            found += [self.draft(each)] if columns is None else [field.column.value for field in columns]
+            if isinstance(star, Star):
+                found += [value for _, value in spelled_out(self.context, self.scope, star)]
+            else:
+                found.append(self.draft(each))
         return found
+
+    def is_known(self, node: Expr) -> bool:
+        """Whether the node is a column already: computed below, or grouped by."""
+        return node in self.values or (bool(self.keys) and self._key(node) is not None)
 
     def _key(self, node: Expr) -> Column | None:
         if self.before is None:
@@ -290,11 +295,12 @@ def canonical(value: Expression) -> Key:
     """Equal for expressions that differ only in case and white space."""
     parts: list[Part] = []
     for part in value.parts:
-        parts.append(_canonical_text(part) if isinstance(part, str) else part)
+        parts.append(canonical_text(part) if isinstance(part, str) else part)
     return joined(parts)
 
 
-def _canonical_text(text: str) -> str:
+def canonical_text(text: str) -> str:
+    """Without differences in case and white space."""
     pieces = _QUOTED.split(text)
     for place in range(0, len(pieces), 2):
         pieces[place] = re.sub(r"\s*(\W)\s*", r"\1", re.sub(r"\s+", " ", pieces[place])).lower()

@@ -112,6 +112,13 @@ class Cursor:
             return self.name()
         return None
 
+    def column_alias(self) -> str | None:
+        """The same for a column: even a keyword, where nothing but the next column or FROM follows."""
+        ends = self.token(1).kind is Kind.END or self.token(1).upper in (",", "FROM", ")")
+        if self.token().kind is Kind.WORD and self.token().upper in NO_ALIAS and ends and not self.at("AS"):
+            return self.name()
+        return self.alias()
+
     def skip_balanced(self) -> None:
         """From an opening parenthesis to after its closing one."""
         self.expect("(")

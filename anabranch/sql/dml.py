@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anabranch.algebra.relation import Column
+from anabranch.algebra.types import assignable
 from anabranch.errors import QueryError
 from anabranch.sql.statement_nodes import Assignment, Delete, Fragment, Insert, Update, ViewOf, quoted
-from anabranch.sql.types import assignable
 
 ROWID = "__ab_rowid"
 

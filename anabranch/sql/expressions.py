@@ -11,6 +11,7 @@ from anabranch.sql.cursor import Cursor
 from anabranch.sql.query_syntax import Query
 from anabranch.sql.syntax import (
     Aliased,
+    Call,
     Conjunction,
     Disjunction,
     Equal,
@@ -54,6 +55,15 @@ NOT_A_PRIMARY = frozenset(
         *("ILIKE", "ON", "OR", "ORDER", "RLIKE", "THEN", "UNION", "USING", "WHEN", "WHERE"),
     )
 )
+
+AFTER_A_NAME = frozenset(
+    (
+        *("(", ".", ",", ")", "[", "]", "::", ":", "+", "-", "*", "/", "%", "||", "&", "|", "^", *COMPARISONS),
+        *("AND", "AS", "ASC", "BETWEEN", "DESC", "DIV", "ELSE", "END", "FROM", "GROUP", "HAVING", "ILIKE", "IN", "IS"),
+        *("LIKE", "LIMIT", "NOT", "NULLS", "OR", "ORDER", "QUALIFY", "RLIKE", "THEN", "UNION", "WHEN", "WHERE"),
+    )
+)
+"""What may follow a column whose name is a keyword."""
 
 
 class ExpressionGrammar(Cursor):
@@ -205,7 +215,11 @@ class ExpressionGrammar(Cursor):
             elif self.accept("COLLATE"):
                 self.names()
                 value = Opaque(start, self.index, (value,))
-            elif self.at(":") and isinstance(value, Name | Opaque) and (self.at_name(1) or self.at("[", ahead=1)):
+            elif (
+                self.at(":")
+                and isinstance(value, Name | Opaque | Call | Paren)
+                and (self.at_name(1) or self.at("[", ahead=1))
+            ):
                 self.index += 1
                 self._variant_path()
                 value = Opaque(start, self.index, (value,))
@@ -306,7 +320,7 @@ class ExpressionGrammar(Cursor):
             if token.upper in ("TRUE", "FALSE", "NULL") and not self.at("(", ahead=1) and not self.at(".", ahead=1):
                 self.index += 1
                 return Literal(start, self.index)
-            if token.upper in NOT_A_PRIMARY and not self.at("(", ahead=1) and not self.at(".", ahead=1):
+            if token.upper in NOT_A_PRIMARY and not self._is_name():
                 self.fail("expected an expression")
         if self.at("->", ahead=1):
             self.index += 2
@@ -322,6 +336,11 @@ class ExpressionGrammar(Cursor):
         if self.at("("):
             return self.call(start, tuple(parts))
         return Name(start, self.index, tuple(parts))
+
+    def _is_name(self) -> bool:
+        """Whether a keyword is a column's name here: it is called, has fields, or ends an operand."""
+        following = self.token(1)
+        return following.kind is Kind.END or following.upper in AFTER_A_NAME
 
     def _case(self, start: int) -> Expr:
         self.expect("CASE")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import Column, Output, Project, Scan, TableFunction, Values
+from anabranch.algebra.types import quoted_type
 from anabranch.errors import NotFoundError
 from anabranch.sql import pivot, unpivot
 from anabranch.sql.analyzer import ViewBinding
@@ -31,9 +32,9 @@ from anabranch.sql.parse import parse_query
 from anabranch.sql.query_syntax import Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope, requalified
+from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Nested
 from anabranch.sql.syntax_walk import unaliased
-from anabranch.sql.types import quoted_type
 
 
 def from_rows(context: Context, item: FromItem | None, parent: Scope | None, piped: Rows | None = None) -> Rows:
@@ -188,6 +189,7 @@ def _join(context: Context, item: JoinItem, parent: Scope | None, piped: Rows | 
     if isinstance(right_item, TableCall) and _plain_generator(context, item, right_item):
         builder = Builder(context, around)
         outer = item.kind == "left" and item.on is not None
+        left = Rows(apply_subqueries(builder, left.relation, [right_item.call]), left.fields)
         return generated(context, left, builder, right_item.call, outer, right_item.alias, right_item.columns)
     if isinstance(right_item, Derived) and item.kind == "left" and item.on is None and _of_one_row(right_item):
         item = replace(item, kind="inner")

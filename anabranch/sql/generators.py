@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import Expression, Outer, Part, Ref
 from anabranch.algebra.relation import Column, Generate
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.build import Builder, joined
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import LateralView
@@ -14,7 +15,6 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call
-from anabranch.sql.types import quoted_type
 
 
 def lateral_view(context: Context, rows: Rows, item: LateralView, parent: Scope | None) -> Rows:

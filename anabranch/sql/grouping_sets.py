@@ -13,11 +13,11 @@ from itertools import product
 
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Column, Expand, Relation
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.build import Key
 from anabranch.sql.context import Context
 from anabranch.sql.query_syntax import Group, GroupItem, GroupKind
 from anabranch.sql.syntax import Expr
-from anabranch.sql.types import quoted_type
 
 
 def grouping_sets(group: Group) -> list[tuple[Expr, ...]] | None:

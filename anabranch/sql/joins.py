@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import Expression, equals, expression
 from anabranch.algebra.holes import outer_columns
-from anabranch.algebra.relation import Filter, Join, JoinKind, LateralJoin, Output, Project, Relation
+from anabranch.algebra.relation import Apply, Filter, Join, JoinKind, LateralJoin, Output, Project, Relation
 from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import JoinItem
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
-from anabranch.sql.subqueries import apply_subqueries
+from anabranch.sql.subqueries import apply_subqueries, apply_subquery, signed_subqueries
 from anabranch.sql.syntax import Expr
 from anabranch.sql.syntax_walk import conjuncts, nested_in
 
@@ -74,26 +74,33 @@ MOVED_TO = {
 
 
 def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relation, conditions: list[Expr]) -> Relation:
-    """ON with subqueries: evaluated on the side they read, or on the pairs of an inner join."""
+    """ON with subqueries: each is evaluated on the side it reads, or on the pairs of an inner join."""
     columns = left.columns if kind in ("semi", "anti") else left.columns + right.columns
     sides = {"left": left, "right": right}
-    if kind in ("inner", "cross"):
-        pairs: Relation = Join(left, right, JoinKind.INNER, ())
-        for condition in conditions:
-            names = _names_asked(builder, condition, left, right)
-            read = _side(_names_read(builder, condition, names, left, right), sides)
-            pairs = apply_subqueries(builder, pairs, [condition], within_join=read not in MOVED_TO[kind])
-        filtered = Filter(pairs, builder.predicates(conditions))
-        return builder.context.narrowed(filtered, [each.name for each in columns])
+    joined: Relation = Join(left, right, JoinKind.INNER, ())
+    pairs = joined
     for condition in conditions:
-        names = _names_asked(builder, condition, left, right)
-        asked = _side(names, sides)
-        if asked is None:
-            raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(condition.start))
-        read = _side(_names_read(builder, condition, names, left, right), sides)
-        sides[asked] = apply_subqueries(builder, sides[asked], [condition], within_join=read not in MOVED_TO[kind])
-    relation = _joined(builder.context, kind, sides["left"], sides["right"], builder.predicates(conditions))
+        within = _side(_names_read(builder, condition, joined), sides) not in MOVED_TO[kind]
+        if kind in ("inner", "cross"):
+            pairs = apply_subqueries(builder, pairs, [condition], within)
+        else:
+            sides = _applied_to_sides(builder, sides, condition, joined, within)
+    on = builder.predicates(conditions)
+    if kind in ("inner", "cross"):
+        return builder.context.narrowed(Filter(pairs, on), [each.name for each in columns])
+    relation = _joined(builder.context, kind, sides["left"], sides["right"], on)
     return builder.context.narrowed(relation, [each.name for each in columns])
+
+
+def _applied_to_sides(
+    builder: Builder, sides: dict[str, Relation], condition: Expr, joined: Relation, within: bool
+) -> dict[str, Relation]:
+    for nested, negative in list(signed_subqueries(builder, condition)):
+        asked = _side(_names_asked(builder, nested, joined), sides)
+        if asked is None:
+            raise refused("SUBQUERY_IN_OUTER_JOIN", place=builder.context.source.place(nested.start))
+        sides = {**sides, asked: apply_subquery(builder, sides[asked], nested, negative, within)}
+    return sides
 
 
 def _side(names: set[str], sides: dict[str, Relation]) -> str | None:
@@ -101,24 +108,26 @@ def _side(names: set[str], sides: dict[str, Relation]) -> str | None:
     return next((side for side, relation in sides.items() if names <= set(relation.names)), None)
 
 
-def _names_asked(builder: Builder, condition: Expr, left: Relation, right: Relation) -> set[str]:
-    """The columns that the condition's subqueries read of the joined rows."""
+def _names_asked(builder: Builder, node: Expr, joined: Relation) -> set[str]:
+    """The columns that the node's subqueries read of the joined rows."""
     trial = Builder(builder.context, builder.scope)
-    names: set[str] = set()
-    for nested in nested_in(condition):
-        relation = apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [nested])
-        for value in getattr(relation, "probe", ()):
-            names |= value.columns
-        names |= outer_columns(relation.children[1])
-    return names
+    return _names_applied(apply_subqueries(trial, joined, [node]), joined)
 
 
-def _names_read(builder: Builder, condition: Expr, asked: set[str], left: Relation, right: Relation) -> set[str]:
+def _names_read(builder: Builder, condition: Expr, joined: Relation) -> set[str]:
     """The columns that the whole condition reads of the joined rows, those that its subqueries read included."""
     trial = Builder(builder.context, builder.scope)
-    apply_subqueries(trial, Join(left, right, JoinKind.INNER, ()), [condition])
+    applied = apply_subqueries(trial, joined, [condition])
     (value,) = trial.predicates([condition])
-    return asked | (value.columns & {*left.names, *right.names})
+    return _names_applied(applied, joined) | (value.columns & set(joined.names))
+
+
+def _names_applied(applied: Relation, joined: Relation) -> set[str]:
+    names: set[str] = set()
+    while isinstance(applied, Apply) and applied is not joined:
+        names |= outer_columns(applied.children[1]).union(*(value.columns for value in applied.probe))
+        applied = applied.child
+    return names & set(joined.names)
 
 
 def _merged_names(item: JoinItem, left: Rows, right: Rows) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from anabranch.algebra.types import quoted_type
 from anabranch.errors import QueryError
 from anabranch.sql.build import Builder
 from anabranch.sql.scope import Field
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.syntax import Expr
-from anabranch.sql.types import quoted_type
 
 
 def spark_name(builder: Builder, node: Expr) -> str:

@@ -27,6 +27,7 @@ from anabranch.algebra.relation import (
     Values,
     Window,
 )
+from anabranch.algebra.types import orderable
 from anabranch.sql.build import Builder, canonical
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.query_syntax import Query
@@ -35,7 +36,6 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.settle import sort_value
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Expr, Literal, Name, SortItem, WindowSpec
-from anabranch.sql.types import orderable
 
 TIES = "ORDER BY ... LIMIT: rows tied in the order given are ordered by all output columns"
 DROPPED = "ORDER BY without LIMIT is dropped: a table has no order"
@@ -49,6 +49,8 @@ class Ordering:
     limit: int | None = None
     offset: int = 0
     windows: tuple[tuple[str, WindowSpec], ...] = ()
+    in_any_order: bool = False
+    """It does not matter which rows are cut off."""
 
     @property
     def cuts(self) -> bool:
@@ -62,13 +64,16 @@ def ordering_of(context: Context, query: Query) -> Ordering:
     cuts = limit is not None or offset > 0
     if not cuts and (query.order or query.sorted_within):
         context.note(DROPPED)
-    return Ordering(query.order if cuts else (), limit, offset, query.windows)
+    return Ordering(query.order if cuts else (), limit, offset, query.windows, query.in_any_order)
 
 
 def _constant(context: Context, node: Expr) -> int:
     if isinstance(node, Literal) and isinstance(node.value, int):
         return node.value
-    raise refused("LIMIT_NOT_CONSTANT", place=context.source.place(node.start))
+    value = context.analyzer.constant(context.source.slice(node.start, node.end))
+    if not isinstance(value, int):
+        raise refused("EXPRESSION_NOT_UNDERSTOOD", "LIMIT", context.source.place(node.start))
+    return value
 
 
 def top_rows(
@@ -89,9 +94,9 @@ def top_rows(
         return Rows(Empty(tuple(each.column for each in fields)), fields)
     if not ordering.order and has_one_row(relation) and not ordering.offset:
         return top_rows(context, sorting, relation, outputs, fields, distinct, Ordering(), items)
-    if not ordering.order:
+    if not ordering.order and not ordering.in_any_order:
         raise refused("LIMIT_WITHOUT_ORDER")
-    context.note(TIES)
+    _note_ties(context, ordering)
     if distinct:
         rows = Rows(Distinct(Project(relation, tuple(outputs))), fields)
         return cut_rows(context, rows, ordering, [(canonical(each.value), each.column) for each in outputs], sorting)
@@ -108,6 +113,11 @@ def top_rows(
             keys.append((known, item))
     projected = Project(relation, (*outputs, *hidden))
     return _cut(context, projected, fields, keys, ordering)
+
+
+def _note_ties(context: Context, ordering: Ordering) -> None:
+    if not ordering.in_any_order:
+        context.note(TIES)
 
 
 def has_one_row(relation: Relation) -> bool:
@@ -156,9 +166,9 @@ def cut_rows(
         return Rows(Empty(rows.relation.columns), rows.fields)
     if not ordering.order and has_one_row(rows.relation) and not ordering.offset:
         return rows
-    if not ordering.order:
+    if not ordering.order and not ordering.in_any_order:
         raise refused("LIMIT_WITHOUT_ORDER")
-    context.note(TIES)
+    _note_ties(context, ordering)
     builder = Builder(context, Scope(rows.fields, below.scope.parent if below else None))
     relation = apply_subqueries(builder, rows.relation, [each.value for each in ordering.order])
     keys: list[tuple[Column, SortItem]] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Aggregate, Aggregation, Column
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.aggregates import aggregations_of
 from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
@@ -18,7 +19,6 @@ from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Expr, Name, Row
 from anabranch.sql.syntax_walk import aggregates_in, below, strip
-from anabranch.sql.types import quoted_type
 
 
 def pivot_rows(context: Context, rows: Rows, item: Pivot, parent: Scope | None) -> Rows:
@@ -65,10 +65,15 @@ def _read_columns(builder: Builder, nodes: list[Expr]) -> set[str]:
 
 def _is_value(builder: Builder, node: Expr, pivots: list[Column]) -> Expression:
     node = strip(node)
+    constants = Builder(builder.context, Scope(()))
+    if len(pivots) == 1 and isinstance(node, Row):
+        (column,) = pivots
+        return expression(
+            f"{{}} <=> CAST({{}} AS {quoted_type(column.type)})", "boolean", column.value, constants.draft(node)
+        )
     wanted = node.items if isinstance(node, Row) else (node,)
     if len(wanted) != len(pivots):
         raise refused("SYNTAX_NOT_UNDERSTOOD", "PIVOT values")
-    constants = Builder(builder.context, Scope(()))
     tests = [
         expression("{} <=> {}", "boolean", column.value, constants.draft(each))
         for column, each in zip(pivots, wanted, strict=True)

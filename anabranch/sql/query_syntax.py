@@ -32,6 +32,8 @@ class Query(Node):
     windows: tuple[tuple[str, WindowSpec], ...] = ()
     limit: Expr | None = None
     offset: Expr | None = None
+    in_any_order: bool = False
+    """Whoever asks does not care which rows LIMIT and OFFSET leave."""
 
 
 @node

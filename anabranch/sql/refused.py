@@ -26,12 +26,6 @@ REFUSED: dict[str, Refusal] = {
             "add ORDER BY",
         ),
         Refusal(
-            "LIMIT that is no constant",
-            "LIMIT_NOT_CONSTANT",
-            "the number of rows to keep must be known when the table is created",
-            "write the number",
-        ),
-        Refusal(
             "TABLESAMPLE",
             "TABLESAMPLE",
             "a sample is drawn anew each time, so there is no one answer to keep fresh",

@@ -219,7 +219,7 @@ class RelationGrammar(CallGrammar):
             return Item(value, self.name_list())
         if self.at("(") and not isinstance(value, Opaque):
             return Item(value, self.name_list())
-        alias = self.alias()
+        alias = self.column_alias()
         return Item(value, () if alias is None else (alias,))
 
     def _unpivot(self, child: FromItem, start: int) -> Unpivot:

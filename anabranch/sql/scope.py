@@ -6,10 +6,12 @@ last as column `a` with field `b` of it. A column of the enclosing query is foun
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import Column
+from anabranch.sql.syntax import Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,11 @@ class AmbiguousNameError(Exception):
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns visible here, and the enclosing query's."""
+    """The columns visible here, and the enclosing query's. `computed`: what subqueries may ask of a grouped query."""
 
     fields: tuple[Field, ...]
     parent: Scope | None = None
+    computed: Mapping[Expr, Expression] = field(default_factory=dict)
 
     def find(self, parts: tuple[str, ...]) -> Found | None:
         """The column of this query, or None."""
@@ -71,6 +74,13 @@ class Scope:
             scope = scope.parent
         return None
 
+    def computed_outside(self, node: Expr) -> Expression | None:
+        """The column that an aggregate of an enclosing query is."""
+        scope = self.parent
+        while scope is not None and node not in scope.computed:
+            scope = scope.parent
+        return None if scope is None else scope.computed[node]
+
     def _candidates(self, qualifier: tuple[str, ...], name: str) -> list[Field]:
         named = [each for each in self.fields if each.name.lower() == name.lower()]
         if not qualifier:
@@ -85,6 +95,16 @@ class Scope:
             return [each for each in self.fields if not each.hidden]
         matching = [each for each in self.fields if each.matches(qualifier)]
         return [each for each in matching if each.hidden] + [each for each in matching if not each.hidden]
+
+    def star_outer(self, qualifier: tuple[str, ...]) -> list[Field]:
+        """The columns of the nearest enclosing query's table of that name."""
+        scope = self.parent
+        while scope is not None:
+            found = scope.star(qualifier)
+            if found:
+                return found
+            scope = scope.parent
+        return []
 
 
 def _single(candidates: Iterable[Field], parts: tuple[str, ...]) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anabranch.algebra.expression import Expression, Ref
+from anabranch.algebra.expression import Expression
 from anabranch.algebra.relation import RESERVED_PREFIX, Column, Filter, Output, Relation
 from anabranch.sql import time_windows
 from anabranch.sql.aggregates import aggregate_rows
@@ -19,11 +19,10 @@ from anabranch.sql.ordering import Ordering, top_rows
 from anabranch.sql.query_syntax import Item, Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
-from anabranch.sql.statement_nodes import quoted
+from anabranch.sql.stars import spelled_out
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, Name, Star
 from anabranch.sql.syntax_walk import conjuncts, has_aggregate, strip
-from anabranch.sql.types import shape_of
 from anabranch.sql.windows import window_rows
 
 
@@ -44,7 +43,7 @@ def select_rows(
     builder = Builder(context, Scope(rows.fields, parent))
     relation = filter_rows(builder, rows.relation, select.where)
     items = planned_items(builder, select.items)
-    builder = replace(builder, aliases=_aliases(items))
+    builder = replace(builder, aliases=_aliases(builder, items))
     windows = {name.lower(): spec for name, spec in (*select.windows, *ordering.windows)}
     nodes = [each.value for each in items if isinstance(each.value, Expr)]
     relation, builder = time_windows.with_time_windows(builder, relation, select, nodes)
@@ -54,7 +53,8 @@ def select_rows(
         relation, builder = grouped.relation, grouped.builder
         items = [_regrouped(builder, each) for each in items]
         relation = filter_rows(builder, relation, select.having)
-    sorting = replace(builder, aliases_first=True)
+    outputs = {each.name.lower(): each.value for each in reversed(items)}
+    sorting = replace(builder, aliases={**outputs, **builder.aliases}, aliases_first=True)
     later = [*nodes, *_present(select.qualify)]
     relation = window_rows(builder, relation, later, windows)
     relation = window_rows(sorting, relation, [each.value for each in ordering.order], windows)
@@ -82,7 +82,8 @@ def planned_items(builder: Builder, items: Sequence[Item]) -> list[Planned]:
     planned: list[Planned] = []
     for item in items:
         if isinstance(item.value, Star):
-            planned.extend(_star(builder, item.value))
+            found = spelled_out(builder.context, builder.scope, item.value)
+            planned.extend(Planned(name, value) for name, value in found)
         else:
             name = item.names[0] if len(item.names) == 1 else default_name(builder, item.value)
             planned.append(Planned(name, item.value, item.names))
@@ -97,45 +98,22 @@ def default_name(builder: Builder, node: Expr) -> str:
     return spark_name(builder, node) if builder.context.source.has_odd_names else ""
 
 
-def _star(builder: Builder, star: Star) -> list[Planned]:
-    excluded = {tuple(part.lower() for part in parts) for parts in star.excluded}
-    fields = builder.scope.star(star.qualifier)
-    if not fields and star.qualifier:
-        return _fields_of_struct(builder, star)
-    return [Planned(each.name, each.column.value) for each in fields if not _is_excluded(each, excluded)]
-
-
-def _is_excluded(field: Field, excluded: set[tuple[str, ...]]) -> bool:
-    own = (*(part.lower() for part in field.qualifier), field.name.lower())
-    return any(own[len(own) - len(parts) :] == parts for parts in excluded)
-
-
-def _fields_of_struct(builder: Builder, star: Star) -> list[Planned]:
-    """`s.*` where s is a column: its fields."""
-    found = builder.scope.find(star.qualifier) or builder.scope.find_outer(star.qualifier)
-    if found is None or found.outer:
-        raise refused("NAME_NOT_UNDERSTOOD", ".".join((*star.qualifier, "*")))
-    path = "".join(f".{quoted(part)}" for part in found.rest)
-    holder = Expression((Ref(found.column.name), path), "") if path else found.column.value
-    (typed,) = builder.context.typed([holder])
-    shape = shape_of(typed.type)
-    if shape.base != "struct":
-        raise refused("NAME_NOT_UNDERSTOOD", ".".join((*star.qualifier, "*")))
-    excluded = {parts[-1].lower() for parts in star.excluded}
-    return [
-        Planned(name, Expression((Ref(found.column.name), f"{path}.{quoted(name)}"), child.text))
-        for name, child in zip(shape.fields, shape.children, strict=True)
-        if name.lower() not in excluded
-    ]
-
-
-def _aliases(items: Sequence[Planned]) -> Mapping[str, Expr | Expression]:
+def _aliases(builder: Builder, items: Sequence[Planned]) -> Mapping[str, Expr | Expression]:
     """The names of the SELECT list by which later expressions may call its items; the first of a name counts."""
     aliases: dict[str, Expr | Expression] = {}
     for each in items:
-        if len(each.names) == 1:
-            aliases.setdefault(each.names[0].lower(), each.value)
+        if len(each.names) == 1 or (not each.names and _is_named_by_spark(builder, each)):
+            aliases.setdefault(each.name.lower(), each.value)
     return aliases
+
+
+def _is_named_by_spark(builder: Builder, item: Planned) -> bool:
+    """Whether an item without AS is more than a column, so that its name is an alias: a field, a computed value."""
+    if not isinstance(item.value, Expr) or not item.name:
+        return False
+    node = strip(item.value)
+    found = builder.scope.find(node.parts) if isinstance(node, Name) else None
+    return found is None or bool(found.rest)
 
 
 def _regrouped(builder: Builder, item: Planned) -> Planned:

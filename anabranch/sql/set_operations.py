@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import expression
 from anabranch.algebra.relation import Column, Distinct, Output, Project, Relation, SetKind, SetOperation, UnionAll
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field
-from anabranch.sql.types import quoted_type
 
 
 def combine(context: Context, operator: str, every: bool, by_name: bool, left: Rows, right: Rows) -> Rows:

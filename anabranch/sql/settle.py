@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from anabranch.algebra.expression import Expression, Part, expression
 from anabranch.algebra.relation import Column
+from anabranch.algebra.types import orderable
 from anabranch.sql.build import Builder, joined, wrapped
 from anabranch.sql.functions import APPROXIMATE, COLLECTING, FIRST_OR_LAST, JOINING
 from anabranch.sql.syntax import Call, SortItem
-from anabranch.sql.types import orderable
 
 ROW_NOTE = "{}: of the rows of a group, the {} one is taken, rows compared by all their columns"
 SORTED_NOTE = "{}: the elements are sorted"
@@ -43,7 +43,7 @@ def settled_aggregate(builder: Builder, call: Call, columns: Sequence[Column]) -
         context.note(SORTED_NOTE.format(function))
         return expression("sort_array({})", "", builder.draft(call))
     if function in JOINING:
-        return _joining(builder, call)
+        return builder.draft(call) if call.distinct and call.within else joined_in_order(builder, call)
     if function in ("max_by", "min_by"):
         context.note(TIES_NOTE.format(function, "greatest" if function == "max_by" else "least"))
         return _by_both(builder, call)
@@ -92,9 +92,8 @@ def _by_both(builder: Builder, call: Call) -> Expression:
     return _filtered(builder, call, expression(f"{call.function}({{}}, {{}})", "", value, order))
 
 
-def _joining(builder: Builder, call: Call) -> Expression:
-    if call.distinct and call.within:
-        return builder.draft(call)
+def joined_in_order(builder: Builder, call: Call) -> Expression:
+    """listagg, its elements in the order given and then in their own."""
     builder.context.note(f"{call.function}: equal places in the order are settled by the element")
     parts: list[Part] = [*builder.span(call, call.start, call.closed), " WITHIN GROUP (ORDER BY "]
     for item in call.within:

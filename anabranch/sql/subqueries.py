@@ -21,10 +21,11 @@ from dataclasses import replace
 
 from anabranch.algebra.expression import expression, negated
 from anabranch.algebra.relation import Apply, ApplyKind, Column, Relation
-from anabranch.sql.build import Builder
+from anabranch.sql.build import Builder, canonical_text
 from anabranch.sql.query_syntax import Query
 from anabranch.sql.refused import refused
-from anabranch.sql.syntax import Conjunction, Disjunction, Equal, Expr, Nested, NestedKind, Not, Paren
+from anabranch.sql.syntax import Conjunction, Disjunction, Equal, Expr, Name, Nested, NestedKind, Not, Paren
+from anabranch.sql.syntax_walk import nested_in
 from anabranch.sql.tokens import Source
 
 KINDS = {
@@ -39,18 +40,17 @@ def apply_subqueries(
 ) -> Relation:
     """The relation with a column for each subquery in the nodes; the builder knows them from now on."""
     for node in nodes:
-        for nested, negative in list(_with_sign(node, builder)):
-            if nested not in builder.values:
-                relation = _apply(builder, relation, nested, negative, within_join)
+        for nested, negative in list(signed_subqueries(builder, node)):
+            relation = apply_subquery(builder, relation, nested, negative, within_join)
     return relation
 
 
-def _with_sign(node: Expr, builder: Builder, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
+def signed_subqueries(builder: Builder, node: Expr, negative: bool = False) -> Iterator[tuple[Nested, bool]]:
     """The subqueries of an expression, and whether an odd number of NOTs is pushed down to them.
 
-    One inside a node that is a column already (an aggregate's argument, after GROUP BY) has been applied below.
+    One inside a node that is a column already (an aggregate's argument or a key, after GROUP BY) was applied below.
     """
-    if node in builder.values:
+    if builder.is_known(node):
         return
     source = builder.context.source
     pushed = True
@@ -60,6 +60,8 @@ def _with_sign(node: Expr, builder: Builder, negative: bool = False) -> Iterator
             pushed = False
         case Not():
             negative = not negative
+        case Name() if isinstance(alias := builder.alias_of(node), Expr):
+            yield from signed_subqueries(builder, alias, negative)
         case Equal(null_safe=False) if (word := _truth_word(node, source)) is not None:
             negative = negative != (word == "false")
         case Paren() | Conjunction() | Disjunction():
@@ -67,7 +69,19 @@ def _with_sign(node: Expr, builder: Builder, negative: bool = False) -> Iterator
         case _:
             pushed = False
     for child in node.children:
-        yield from _with_sign(child, builder, pushed and negative)
+        yield from signed_subqueries(builder, child, pushed and negative)
+
+
+def recognise(builder: Builder, nodes: Iterable[Expr]) -> None:
+    """Subqueries with the text of one that is a column already are that column, as Spark finds grouping keys again."""
+    source = builder.context.source
+    texts = {
+        canonical_text(source.slice(each.start, each.end)): each for each in builder.values if isinstance(each, Nested)
+    }
+    for nested in (each for node in nodes for each in nested_in(node)) if texts else ():
+        known = texts.get(canonical_text(source.slice(nested.start, nested.end)))
+        if known is not None:
+            builder.values.setdefault(nested, builder.values[known])
 
 
 def _truth_word(node: Equal, source: Source) -> str | None:
@@ -76,7 +90,12 @@ def _truth_word(node: Equal, source: Source) -> str | None:
     return next((word for word in words if word in ("true", "false")), None)
 
 
-def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool, within_join: bool) -> Relation:
+def apply_subquery(
+    builder: Builder, relation: Relation, nested: Nested, negative: bool, within_join: bool = False
+) -> Relation:
+    """The relation with a column for one subquery, unless there is one already."""
+    if nested in builder.values:
+        return relation
     context = builder.context
     if nested.kind not in KINDS:
         raise refused("TABLE_ARGUMENT", place=context.source.place(nested.start))
@@ -104,8 +123,8 @@ def _apply(builder: Builder, relation: Relation, nested: Nested, negative: bool,
 
 
 def _without_limit(query: Query) -> Query:
-    """EXISTS asks for a row at all: ORDER BY and a positive LIMIT change nothing."""
+    """EXISTS asks for a row at all: ORDER BY and a positive LIMIT change nothing, and any rows may be left out."""
     limit = getattr(query.limit, "value", None)
-    if query.limit is not None and isinstance(limit, int) and limit > 0 and query.offset is None:
-        return replace(query, limit=None, order=())
-    return replace(query, order=()) if query.limit is None and query.offset is None else query
+    if isinstance(limit, int) and limit > 0:
+        query = replace(query, limit=None)
+    return replace(query, order=(), in_any_order=True)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from anabranch.algebra.expression import Expression, expression
 from anabranch.algebra.relation import Expand, Filter
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.build import Builder
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import Unpivot
 from anabranch.sql.pivot import pivot_schema
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.syntax import Expr, Name
-from anabranch.sql.types import quoted_type
 
 
 def unpivot_rows(context: Context, rows: Rows, item: Unpivot) -> Rows:

@@ -15,7 +15,7 @@ from anabranch.sql.aggregates import key_name
 from anabranch.sql.build import Builder, Key, canonical, joined
 from anabranch.sql.functions import APPROXIMATE, FIRST_OR_LAST, JOINING, NEEDS_TOTAL_ORDER
 from anabranch.sql.refused import refused
-from anabranch.sql.settle import direction, ignores_nulls, sort_value
+from anabranch.sql.settle import direction, ignores_nulls, joined_in_order, sort_value
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, WindowSpec
 from anabranch.sql.syntax_walk import windows_in
@@ -119,7 +119,7 @@ def _with_places(
 def _picks_from_peers(planned: _Planned) -> bool:
     rows = planned.spec.frame is not None and planned.spec.frame.rows
     picking = planned.call.function in (*FIRST_OR_LAST, "nth_value", "collect_list", "array_agg", *JOINING)
-    return picking and not rows
+    return picking and not rows and not planned.call.within
 
 
 def _order_text(planned: _Planned, columns: Sequence[Column], total: bool) -> list[Part]:
@@ -157,6 +157,8 @@ def _call(builder: Builder, planned: _Planned, columns: Sequence[Column], place:
         bounds = builder.context.source.slice(spec.frame.start, spec.frame.end)
         over.append(f" {'ROWS' if rows else 'RANGE'} {bounds}")
     over.append(")")
+    if call.within and call.function in JOINING:
+        return Expression(joined([*joined_in_order(builder, call).parts, *over]), "")
     if place is not None:
         return _placed(builder, call, place, over)
     head = builder.span(call, call.start, call.head)
@@ -178,8 +180,6 @@ def _placed(builder: Builder, call: Call, place: Column, over: list[Part]) -> Ex
             by = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, by)
         picked = expression(f"{FIRST_OR_LAST[call.function]}({{}}, {{}})", "", value, by)
         return Expression(joined([*picked.parts, *_filter(builder, call), *over]), "")
-    if call.within:
-        raise refused("EXPRESSION_NOT_UNDERSTOOD", f"{call.function} WITHIN GROUP as a window function")
     pair = expression("struct({} AS p, {} AS v)", "", by, value)
     if call.function != "nth_value" or call.ignore_nulls:
         pair = expression("CASE WHEN {} IS NOT NULL THEN {} END", "", value, pair)

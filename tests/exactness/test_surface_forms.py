@@ -63,6 +63,55 @@ QUERIES = {
         "SELECT a, (WITH m AS (SELECT max(c) AS x FROM o WHERE o.a = t.a), n AS (SELECT x + 1 AS y FROM m) "
         "SELECT y FROM n) AS w FROM t"
     ),
+    # Subqueries as grouping keys, under aliases, in ON of an outer join, with aggregates of the query around them.
+    "in_as_key": "SELECT a IN (SELECT a FROM o) AS k, max(b) AS m FROM t GROUP BY a IN (SELECT a FROM o)",
+    "not_in_as_key": (
+        "SELECT a NOT IN (SELECT c FROM o) AS k, max(b) AS m FROM t "
+        "GROUP BY a NOT IN (SELECT c FROM o) HAVING a NOT IN (SELECT c FROM o)"
+    ),
+    "subquery_under_an_alias": (
+        "SELECT CASE WHEN a IN (SELECT a FROM o) THEN 'y' ELSE 'n' END AS k, count(*) AS n FROM t GROUP BY k"
+    ),
+    "both_sides_in_left": (
+        "SELECT t.a, b, c FROM t LEFT JOIN o ON t.a = o.a AND (b IN (SELECT c FROM o) OR c IN (SELECT b FROM t))"
+    ),
+    "both_sides_in_full": (
+        "SELECT t.a, b, c FROM t FULL JOIN o "
+        "ON t.a = o.a AND (b NOT IN (SELECT c FROM o) OR EXISTS (SELECT 1 FROM t AS u WHERE u.b = o.c))"
+    ),
+    "outer_aggregate": (
+        "SELECT a, count(*) AS n FROM t GROUP BY a HAVING EXISTS (SELECT 1 FROM o WHERE o.a = t.a AND c > max(t.b) + 1)"
+    ),
+    "exists_after_some": "SELECT a FROM t WHERE EXISTS (SELECT c FROM o WHERE o.a = t.a OFFSET 1)",
+    "subquery_in_lateral": "SELECT t.a, e.col FROM t, LATERAL explode(array((SELECT min(c) FROM o), t.b)) AS e",
+    # Stars, fields, names, limits, order of joined strings.
+    "outer_star": "SELECT t.a, l.x, l.y FROM t, LATERAL (SELECT t.*) AS l(x, y)",
+    "star_of_a_struct": "SELECT to_json(struct(r.*, a AS e)) AS j FROM (SELECT a, (a, b) AS r FROM t)",
+    "star_except_a_field": "SELECT * EXCEPT (r.col2) FROM (SELECT a, struct(a, b AS col2) AS r FROM t)",
+    "alias_of_a_field": "SELECT r.p, p + 1 AS d FROM (SELECT struct(a AS p, b) AS r FROM t)",
+    "key_by_its_text": "SELECT a + 1 AS k, count(*) AS n FROM (SELECT a + 1, a FROM t) GROUP BY `(a + 1)`, a + 1",
+    "sorted_by_an_output": "SELECT t.a, c FROM t JOIN o ON t.a = o.a ORDER BY a, c LIMIT 2 + 1",
+    "keywords_as_names": (
+        "SELECT start, end, CASE end WHEN 1 THEN end ELSE start END values "
+        "FROM (SELECT a AS start, b AS end FROM t) WHERE end >= 1"
+    ),
+    "joined_in_order": (
+        "SELECT a, listagg(string(b), ',') WITHIN GROUP (ORDER BY b DESC) OVER (PARTITION BY a) AS l FROM t"
+    ),
+    "pivoted_struct": (
+        "SELECT * FROM (SELECT a, (a, b) AS r FROM t) PIVOT (count(*) FOR r IN ((1, 1) AS x, (2, 2) AS y))"
+    ),
+    "path_into_a_call": "SELECT parse_json(concat('{\"k\": ', a, '}')):k::int AS v FROM t",
+    # What is kept meanwhile has a type that a lake cannot hold.
+    "interval_as_key": "SELECT string(k) AS k, count(*) AS n FROM (SELECT make_dt_interval(a) AS k FROM t) GROUP BY k",
+    "sum_of_intervals": "SELECT a, extract(DAY FROM sum(make_dt_interval(b))) AS d FROM t GROUP BY a",
+    "in_by_collation": (
+        "SELECT a, chr(64 + a) COLLATE UTF8_LCASE IN (SELECT chr(96 + c) FROM o WHERE c < 9) AS i FROM t"
+    ),
+    "least_by_collation": (
+        "SELECT count(DISTINCT x COLLATE UTF8_LCASE) AS n, string(max(x COLLATE UTF8_LCASE)) AS m "
+        "FROM (SELECT chr(64 + a + 32 * (b % 2)) AS x FROM t)"
+    ),
 }
 IN_FULL = "SELECT a, (SELECT max(c) FROM o WHERE o.a = t.a) AS w, EXISTS (SELECT 1 FROM o WHERE o.c = t.b) AS e FROM t"
 

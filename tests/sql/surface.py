@@ -31,8 +31,8 @@ from anabranch.algebra.relation import (
     Values,
     Window,
 )
+from anabranch.algebra.types import quoted_type
 from anabranch.sql.statement_nodes import quoted
-from anabranch.sql.types import quoted_type
 
 JOINS = {
     JoinKind.INNER: "INNER JOIN",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anabranch.algebra.relation import Column
+from anabranch.algebra.types import assignable
 from anabranch.errors import QueryError
 from anabranch.sql import statement_nodes as nodes
 from anabranch.sql.dml import Target, delete_query, insert_query, update_query
 from anabranch.sql.merge import merge_queries
 from anabranch.sql.statements import parse_statement
-from anabranch.sql.types import assignable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

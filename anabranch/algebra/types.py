@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 DATETIME = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
+UNSTORABLE = ("void", "interval", "variant", "time", "char", "varchar")
 COMPOSITE = ("array", "map", "struct")
 
 
@@ -77,6 +78,14 @@ def orderable(type: str) -> bool:
     if shape.base in ("map", "variant", "interval") and not shape.text.startswith("interval "):
         return False
     return all(orderable(each.text) for each in shape.children)
+
+
+def storable(type: str) -> bool:
+    """Whether a lake can hold values of this type and give them back as they were."""
+    shape = shape_of(type)
+    if shape.base in UNSTORABLE or " collate " in shape.text or len(set(shape.fields)) < len(shape.fields):
+        return False
+    return all(storable(each.text) for each in shape.children)
 
 
 def quoted_type(type: str) -> str:
