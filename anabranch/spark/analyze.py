@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KEPT_ANSWERS = 10_000
+_CHANCE = re.compile(
+    r"\b(now|curdate|current_timestamp|current_date|current_time|localtimestamp|rand|randn|random|uuid|shuffle)\b",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(r"(\w+)\s*\(")
+
+
+@lru_cache(maxsize=4)
+def _system_functions(spark: SparkSession) -> frozenset[str]:
+    return frozenset(row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect())
 
 
 class SparkAnalyzer:
@@ -50,6 +61,25 @@ class SparkAnalyzer:
             return columns_of(self._schema(sql))
         except PySparkException as failure:
             raise query_error(failure) from None
+
+    def hides_chance(self, functions: Set[str]) -> bool:
+        """Whether one of the functions is not Spark's own, and has chance or the clock in its body."""
+        seen: set[str] = set()
+        left = set(functions)
+        while left := left - seen - _system_functions(self._spark):
+            bodies = " ".join(map(self._body, left))
+            if _CHANCE.search(bodies):
+                return True
+            seen |= left
+            left = set(_CALLED.findall(bodies.lower()))
+        return False
+
+    def _body(self, function: str) -> str:
+        """How a function is defined; empty for what is none, like CAST."""
+        with suppress(PySparkException), quietly():
+            lines = self._spark.sql(f"DESCRIBE FUNCTION EXTENDED {quoted(function)}").collect()
+            return "\n".join(row[0] for row in lines).partition("Body:")[2]
+        return ""
 
     def constant(self, text: str) -> object:
         """The value of a constant expression, which the analyzer works out itself: VALUES holds nothing else."""

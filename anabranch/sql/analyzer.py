@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,9 @@ class Analyzer(Protocol):
 
     def schema(self, sql: str) -> tuple[Column, ...]:
         """The schema of a whole query."""
+
+    def hides_chance(self, functions: Set[str]) -> bool:
+        """Whether one of these functions was defined by somebody with chance or the clock in its body."""
 
     def constant(self, text: str) -> object:
         """The value of an expression that reads nothing; None where it is no constant."""

@@ -255,6 +255,7 @@ class Builder:
 
     def _look_at_function(self, function: str, place: int, arguments: int) -> bool:
         """Whether the function is deterministic; remember what explain and the engine must know of it."""
+        self.context.findings.functions.add(function)
         if function in determinism.TIME or (function in determinism.TIME_WITHOUT_ARGUMENTS and not arguments):
             self.context.findings.time_functions.add(function)
         if function in determinism.NONDETERMINISTIC:

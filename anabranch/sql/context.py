@@ -32,6 +32,7 @@ class Findings:
     refusals: list[Refusal] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
     time_functions: set[str] = field(default_factory=set)
+    functions: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ def translate(query: str, tables: TableLookup, analyzer: Analyzer) -> Translatio
         context = Context(source, analyzer, tables, findings, query_rows)
         relation = query_rows(context, parsed, None).relation
         _check_columns(relation, columns)
+        if analyzer.hides_chance(findings.functions):
+            raise refused("NONDETERMINISTIC_FUNCTION", "inside a function that somebody defined")
     except RefusedError as error:
         relation = None
         findings.refusals.append(error.refusal)

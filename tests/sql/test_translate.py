@@ -155,6 +155,19 @@ def test_settled_answers_are_answers(spark: SparkSession, translated: Translate)
     assert listed[0] == sorted(plainly[0])
 
 
+def test_chance_inside_a_function_that_somebody_defined(spark: SparkSession, translated: Translate) -> None:
+    bodies = {"__by_clock": "string(now())", "__by_chance": "string(rand())", "__plain": "string(1)"}
+    for name, body in bodies.items():
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(v INT) RETURNS STRING RETURN concat(v, {body})")
+    try:
+        codes = {name: [each.code for each in translated(f"SELECT {name}(a) AS x FROM t").refusals] for name in bodies}
+    finally:
+        for name in bodies:
+            spark.sql(f"DROP TEMPORARY FUNCTION {name}")
+    refused = ["NONDETERMINISTIC_FUNCTION"]
+    assert codes == {"__by_clock": refused, "__by_chance": refused, "__plain": []}
+
+
 def test_the_clock_is_noticed(translated: Translate) -> None:
     assert translated("SELECT a FROM t WHERE dt > current_date").time_functions == {"current_date"}
     assert translated("SELECT now() AS n, unix_timestamp() AS u FROM t").time_functions == {"now", "unix_timestamp"}
