@@ -20,10 +20,10 @@ from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBind
 from anabranch.sql.clock import DATE, INSTANT, Reading, clock_of, fixed, readings
 from anabranch.sql.determinism import WITHOUT_PARENTHESES
 from anabranch.sql.ordering import DROPPED
-from anabranch.sql.refused import REFUSED, Refusal
+from anabranch.sql.refused import REFUSED, Refusal, refused
 from anabranch.sql.statement_nodes import SelectStatement
 from anabranch.sql.statements import parse_statement
-from anabranch.sql.translate import Translation, translate
+from anabranch.sql.translate import DEFECTS, Translation, translate
 
 QUERY_ITSELF = "query"
 """The table name under which a part reads the defining query run as it is."""
@@ -99,14 +99,18 @@ def compile_query(query: str, tables: TableLookup, analyzer: Analyzer, clock: Cl
         refusals = refusals or _time_refusals(found)
     if translation.relation is None or refusals:
         return _as_it_is(query, translation, names, refusals, reads)
-    kernel = lower(_named(translation.relation, translation.columns))
-    refusals = refusals_of(kernel)
+    try:
+        kernel = lower(_named(translation.relation, translation.columns))
+        parts = layout(kernel)
+        refusals = refusals_of(kernel)
+    except DEFECTS as error:
+        refusals = (refused("TRANSLATION_FAILED", f"{type(error).__name__}: {error}").refusal,)
     if refusals:
         return _as_it_is(query, translation, names, refusals, reads)
     return Program(
         query,
         translation.columns,
-        layout(kernel),
+        parts,
         translation.tables,
         translation.relation,
         kernel,

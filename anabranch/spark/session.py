@@ -25,6 +25,7 @@ LOCAL_SETTINGS = {
     "spark.app.name": "anabranch",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.retainedExecutions": "10",  # Spark keeps the plans of so many, megabytes each, though nobody looks
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",

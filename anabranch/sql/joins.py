@@ -43,7 +43,7 @@ def join_rows(
     builder = Builder(context, Scope(left.fields + right.fields, parent))
     conditions = conjuncts(item.on)
     if any(True for each in conditions for _ in nested_in(each)):
-        return Rows(_with_subqueries(builder, item.kind, left.relation, right.relation, conditions), fields)
+        return Rows(_with_subqueries(builder, item.kind, left.relation, right.relation, conditions, lateral), fields)
     on = builder.predicates(conditions)
     return Rows(_joined(context, item.kind, left.relation, right.relation, on, lateral), fields)
 
@@ -73,12 +73,13 @@ MOVED_TO = {
 """The sides to which Spark moves a condition of ON that reads no other, as a filter below the join."""
 
 
-def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relation, conditions: list[Expr]) -> Relation:
+def _with_subqueries(
+    builder: Builder, kind: str, left: Relation, right: Relation, conditions: list[Expr], lateral: bool
+) -> Relation:
     """ON with subqueries: each is evaluated on the side it reads, or on the pairs of an inner join."""
     columns = left.columns if kind in ("semi", "anti") else left.columns + right.columns
     sides = {"left": left, "right": right}
-    joined: Relation = Join(left, right, JoinKind.INNER, ())
-    pairs = joined
+    joined = pairs = _joined(builder.context, "inner", left, right, (), lateral)
     for condition in conditions:
         within = _side(_names_read(builder, condition, joined), sides) not in MOVED_TO[kind]
         if kind in ("inner", "cross"):
@@ -88,7 +89,7 @@ def _with_subqueries(builder: Builder, kind: str, left: Relation, right: Relatio
     on = builder.predicates(conditions)
     if kind in ("inner", "cross"):
         return builder.context.narrowed(Filter(pairs, on), [each.name for each in columns])
-    relation = _joined(builder.context, kind, sides["left"], sides["right"], on)
+    relation = _joined(builder.context, kind, sides["left"], sides["right"], on, lateral)
     return builder.context.narrowed(relation, [each.name for each in columns])
 
 

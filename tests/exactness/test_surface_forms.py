@@ -84,6 +84,12 @@ QUERIES = {
     ),
     "exists_after_some": "SELECT a FROM t WHERE EXISTS (SELECT c FROM o WHERE o.a = t.a OFFSET 1)",
     "subquery_in_lateral": "SELECT t.a, e.col FROM t, LATERAL explode(array((SELECT min(c) FROM o), t.b)) AS e",
+    "subquery_on_lateral": (
+        "SELECT t.a, l.c FROM t LEFT JOIN LATERAL (SELECT c FROM o WHERE o.a = t.a) AS l ON c > (SELECT min(c) FROM o)"
+    ),
+    "subquery_on_lateral_inner": (
+        "SELECT t.a, l.c FROM t JOIN LATERAL (SELECT * FROM o WHERE o.a = t.a) AS l ON l.c NOT IN (SELECT b FROM t)"
+    ),
     # Stars, fields, names, limits, order of joined strings.
     "outer_star": "SELECT t.a, l.x, l.y FROM t, LATERAL (SELECT t.*) AS l(x, y)",
     "star_of_a_struct": "SELECT to_json(struct(r.*, a AS e)) AS j FROM (SELECT a, (a, b) AS r FROM t)",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from anabranch import Lake, engine
+from anabranch import AnabranchError, Lake, compile, engine
+from anabranch.observe.report import Action
 from tests.lake.tools import bag, rows
 
 
@@ -48,3 +49,18 @@ def test_a_name_that_means_something_else_is_compiled_again(lake: Lake, compiled
     assert (rows(lake, "s"), rows(lake, "u"), rows(lake, "w")) == (bag((1,)), bag((10,)), bag((1,)))
     assert compiled.count("SELECT * FROM v") == 2
     assert compiled.count("SELECT * FROM t") == 2
+
+
+def test_a_mistake_of_ours_in_compiling_leaves_the_full_way(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(relation: object) -> object:
+        raise AssertionError("something is wrong here")
+
+    monkeypatch.setattr(compile, "lower", failing)
+    lake.sql("CREATE TABLE t (a INT)")
+    lake.append("t", [(1,)])
+    with pytest.raises(AnabranchError, match="something is wrong here"):
+        lake.create_stream_table("s", "SELECT a FROM t", refresh_mode="DIFFERENTIAL")
+    lake.create_stream_table("s", "SELECT a FROM t")
+    lake.append("t", [(2,)])
+    assert lake.refresh()["s"].action is Action.FULL
+    assert rows(lake, "s") == bag((1,), (2,))
