@@ -1,23 +1,31 @@
-"""PIVOT: group twice, so that a cell without rows is NULL, even for a count.
+"""PIVOT: grouped twice, so that a cell without rows is NULL, even for a count.
 
 PIVOT (sum(x) FOR p IN ('a', 'b'))  over columns g, p, x
 = per g: the sum of the group (g, 'a'), the sum of the group (g, 'b')
+
+Spark does so for numbers and truth values only. Otherwise it groups once:
+PIVOT (max(s), count(*) FOR p IN ('a'))
+= per g: max(s where p is 'a'), count(1 where p is 'a')
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from anabranch.algebra.expression import Expression, expression
-from anabranch.algebra.relation import Aggregate, Aggregation, Column
-from anabranch.algebra.types import quoted_type
+from anabranch.algebra.relation import Aggregate, Aggregation, Column, Relation
+from anabranch.algebra.types import NUMERIC, quoted_type, shape_of
 from anabranch.sql.aggregates import aggregations_of
-from anabranch.sql.build import Builder
+from anabranch.sql.build import Builder, counts_rows
 from anabranch.sql.context import Context, Rows
 from anabranch.sql.from_syntax import Pivot
+from anabranch.sql.functions import FIRST_OR_LAST
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.statement_nodes import quoted
 from anabranch.sql.subqueries import apply_subqueries
-from anabranch.sql.syntax import Expr, Name, Row
+from anabranch.sql.syntax import Call, Expr, Name, Row
 from anabranch.sql.syntax_walk import aggregates_in, below, strip
 
 
@@ -31,26 +39,96 @@ def pivot_rows(context: Context, rows: Rows, item: Pivot, parent: Scope | None) 
     relation = apply_subqueries(builder, rows.relation, nodes)
     pivot_drafts = [builder.draft(each) for each in item.columns]
     relation, pivots = context.extended(relation, [("pivot", each) for each in pivot_drafts])
+    conditions = [_is_value(builder, each.value, pivots) for each in item.values]
+    names = tuple(each.column.name for each in keys)
+    in_cells = _grouped_by_cell if _fit_in_cells(schema[len(keys) :]) else _grouped_once
+    pivoted, columns = in_cells(builder, relation, names, pivots, nodes, conditions)
+    shown = [*(each.column for each in keys), *columns]
+    return Rows(pivoted, tuple(Field(each.name, column) for each, column in zip(schema, shown, strict=True)))
+
+
+def _fit_in_cells(columns: Sequence[Column]) -> bool:
+    return all(shape_of(each.type).base in (*NUMERIC, "boolean") for each in columns)
+
+
+def _grouped_by_cell(
+    builder: Builder,
+    relation: Relation,
+    keys: tuple[str, ...],
+    pivots: list[Column],
+    nodes: list[Expr],
+    conditions: list[Expression],
+) -> tuple[Relation, list[Column]]:
+    """Numbers and truth values: a cell without rows is NULL, even for a count."""
+    context = builder.context
     calls = [call for node in nodes for call in aggregates_in(node)]
     aggregations, values = aggregations_of(builder, calls, relation)
     builder.values.update(values)
-    names = dict.fromkeys([*(each.column.name for each in keys), *(each.name for each in pivots)])
-    grouped = Aggregate(relation, tuple(names), aggregations)
-    cells, columns = context.extended(grouped, [("cell", builder.draft(node)) for node in nodes])
+    names = tuple(dict.fromkeys([*keys, *(each.name for each in pivots)]))
+    cells, columns = context.extended(
+        Aggregate(relation, names, aggregations), [("cell", builder.draft(node)) for node in nodes]
+    )
     outputs: list[Aggregation] = []
-    made = iter(schema[len(keys) :])
-    fields = list(keys)
-    for value_item in item.values:
-        condition = _is_value(builder, value_item.value, pivots)
+    for condition in conditions:
         for cell in columns:
-            shown = next(made)
-            column = context.fresh(shown.name, shown.type)
-            call_text = expression("any_value({}) FILTER (WHERE {})", cell.type, cell.value, condition)
-            outputs.append(Aggregation(column.name, "any_value", (cell.value,), call_text, False, condition))
-            fields.append(Field(shown.name, column))
-    pivoted = Aggregate(cells, tuple(each.column.name for each in keys), tuple(outputs))
-    named = [Field(shown.name, each.column) for each, shown in zip(fields, schema, strict=True)]
-    return Rows(pivoted, tuple(named))
+            call = expression("any_value({}) FILTER (WHERE {})", cell.type, cell.value, condition)
+            name = context.fresh("cell", cell.type).name
+            outputs.append(Aggregation(name, "any_value", (cell.value,), call, False, condition))
+    return Aggregate(cells, keys, tuple(outputs)), [each.column for each in outputs]
+
+
+def _grouped_once(
+    builder: Builder,
+    relation: Relation,
+    keys: tuple[str, ...],
+    pivots: list[Column],
+    nodes: list[Expr],
+    conditions: list[Expression],
+) -> tuple[Relation, list[Column]]:
+    """Where there is any other value: arguments of other cells are NULL, so that a count of none is 0."""
+    context = builder.context
+    calls = [call for node in nodes for call in aggregates_in(node)]
+    outputs: list[Aggregation] = []
+    drafts: list[tuple[str, Expression]] = []
+    for condition in conditions:
+        found, values = _inside_cell(builder, calls, relation, condition)
+        outputs += found
+        after = replace(builder, values={**builder.values, **values})
+        drafts += [("cell", after.draft(node)) for node in nodes]
+    return context.extended(Aggregate(relation, keys, tuple(outputs)), drafts)
+
+
+def _inside_cell(
+    builder: Builder, calls: list[Call], relation: Relation, condition: Expression
+) -> tuple[list[Aggregation], dict[Expr, Expression]]:
+    """The aggregates over what is in the cell, and the column that each call is."""
+    shown = {each: builder.draft(each) for call in calls if not counts_rows(call) for each in call.arguments}
+    hidden: dict[Expr, Expression] = {
+        each: expression("CASE WHEN {} THEN {} END", "", condition, value) for each, value in shown.items()
+    }
+    asked = {call: _without_nulls(call) for call in calls if not counts_rows(call)}
+    inside = replace(builder, values={**builder.values, **hidden})
+    found, columns = aggregations_of(inside, list(asked.values()), relation)
+    outputs = list(found)
+    values: dict[Expr, Expression] = {call: columns[each] for call, each in asked.items()}
+    for call in calls:
+        if counts_rows(call):
+            outputs.append(_count_of(builder, call, condition))
+            values[call] = outputs[-1].column.value
+    return outputs, values
+
+
+def _without_nulls(call: Call) -> Call:
+    """The first value of a cell is not the NULL of another one."""
+    return replace(call, ignore_nulls=True) if call.function in FIRST_OR_LAST else call
+
+
+def _count_of(builder: Builder, call: Call, condition: Expression) -> Aggregation:
+    if call.filter is not None:
+        condition = expression("{} AND {}", "boolean", condition, builder.draft(call.filter))
+    value = expression("CASE WHEN {} THEN 1 END", "int", condition)
+    counted = expression("count({})", "bigint", value)
+    return Aggregation(builder.context.fresh("count", "bigint").name, "count", (value,), counted)
 
 
 def _read_columns(builder: Builder, nodes: list[Expr]) -> set[str]:

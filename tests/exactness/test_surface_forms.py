@@ -88,7 +88,7 @@ QUERIES = {
         "SELECT t.a, l.c FROM t LEFT JOIN LATERAL (SELECT c FROM o WHERE o.a = t.a) AS l ON c > (SELECT min(c) FROM o)"
     ),
     "subquery_on_lateral_inner": (
-        "SELECT t.a, l.c FROM t JOIN LATERAL (SELECT * FROM o WHERE o.a = t.a) AS l ON l.c NOT IN (SELECT b FROM t)"
+        "SELECT t.a, l.c FROM t JOIN LATERAL (SELECT c FROM o WHERE o.a = t.a) AS l ON c < (SELECT max(c) FROM o) + b"
     ),
     # Stars, fields, names, limits, order of joined strings.
     "outer_star": "SELECT t.a, l.x, l.y FROM t, LATERAL (SELECT t.*) AS l(x, y)",
@@ -106,6 +106,10 @@ QUERIES = {
     ),
     "pivoted_struct": (
         "SELECT * FROM (SELECT a, (a, b) AS r FROM t) PIVOT (count(*) FOR r IN ((1, 1) AS x, (2, 2) AS y))"
+    ),
+    "pivoted_strings": (
+        "SELECT * FROM (SELECT a % 2 AS g, a, b, string(a) AS s FROM t) PIVOT "
+        "(max(s) AS m, count(*) FILTER (WHERE a > 1) AS n, count(1) AS k, first(a) AS f FOR b IN (1, 2))"
     ),
     "path_into_a_call": "SELECT parse_json(concat('{\"k\": ', a, '}')):k::int AS v FROM t",
     # What is kept meanwhile has a type that a lake cannot hold.
