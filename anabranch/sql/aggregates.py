@@ -52,7 +52,7 @@ def aggregate_rows(
     calls += asked
     written = [each for each in nodes if isinstance(each, Expr)]
     relation = apply_subqueries(builder, relation, written)
-    recognise(builder, used)
+    recognise(builder, written, used)
     relation = apply_subqueries(builder, relation, calls)
     drafts = [_draft(builder, each) for each in nodes]
     relation, keys = context.extended(relation, zip(map(key_name, nodes), drafts, strict=True))

@@ -41,8 +41,10 @@ def pivot_rows(context: Context, rows: Rows, item: Pivot, parent: Scope | None) 
     relation, pivots = context.extended(relation, [("pivot", each) for each in pivot_drafts])
     conditions = [_is_value(builder, each.value, pivots) for each in item.values]
     names = tuple(each.column.name for each in keys)
-    in_cells = _grouped_by_cell if _fit_in_cells(schema[len(keys) :]) else _grouped_once
-    pivoted, columns = in_cells(builder, relation, names, pivots, nodes, conditions)
+    if _fit_in_cells(schema[len(keys) :]):
+        pivoted, columns = _grouped_by_cell(builder, relation, names, pivots, nodes, conditions)
+    else:
+        pivoted, columns = _grouped_once(builder, relation, names, nodes, conditions)
     shown = [*(each.column for each in keys), *columns]
     return Rows(pivoted, tuple(Field(each.name, column) for each, column in zip(schema, shown, strict=True)))
 
@@ -78,12 +80,7 @@ def _grouped_by_cell(
 
 
 def _grouped_once(
-    builder: Builder,
-    relation: Relation,
-    keys: tuple[str, ...],
-    pivots: list[Column],
-    nodes: list[Expr],
-    conditions: list[Expression],
+    builder: Builder, relation: Relation, keys: tuple[str, ...], nodes: list[Expr], conditions: list[Expression]
 ) -> tuple[Relation, list[Column]]:
     """Where there is any other value: arguments of other cells are NULL, so that a count of none is 0."""
     context = builder.context

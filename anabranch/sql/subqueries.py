@@ -72,16 +72,17 @@ def signed_subqueries(builder: Builder, node: Expr, negative: bool = False) -> I
         yield from signed_subqueries(builder, child, pushed and negative)
 
 
-def recognise(builder: Builder, nodes: Iterable[Expr]) -> None:
-    """Subqueries with the text of one that is a column already are that column, as Spark finds grouping keys again."""
-    source = builder.context.source
-    texts = {
-        canonical_text(source.slice(each.start, each.end)): each for each in builder.values if isinstance(each, Nested)
-    }
-    for nested in (each for node in nodes for each in nested_in(node)) if texts else ():
-        known = texts.get(canonical_text(source.slice(nested.start, nested.end)))
-        if known is not None:
-            builder.values.setdefault(nested, builder.values[known])
+def recognise(builder: Builder, keys: Iterable[Expr], nodes: Iterable[Expr]) -> None:
+    """Subqueries with the text of one in a grouping key are the column that it is, as Spark finds keys again."""
+    known = {_text(builder, each): builder.values[each] for key in keys for each in nested_in(key)}
+    for nested in (each for node in nodes for each in nested_in(node)) if known else ():
+        value = known.get(_text(builder, nested))
+        if value is not None:
+            builder.values.setdefault(nested, value)
+
+
+def _text(builder: Builder, node: Expr) -> str:
+    return canonical_text(builder.context.source.slice(node.start, node.end))
 
 
 def _truth_word(node: Equal, source: Source) -> str | None:

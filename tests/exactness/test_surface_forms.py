@@ -69,6 +69,10 @@ QUERIES = {
         "SELECT a NOT IN (SELECT c FROM o) AS k, max(b) AS m FROM t "
         "GROUP BY a NOT IN (SELECT c FROM o) HAVING a NOT IN (SELECT c FROM o)"
     ),
+    "in_three_times": (
+        "SELECT a IN (SELECT a FROM o) AS k, max(CASE WHEN a IN (SELECT a FROM o) THEN b END) AS m "
+        "FROM t WHERE a IN (SELECT a FROM o) OR b = 1 GROUP BY a"
+    ),
     "subquery_under_an_alias": (
         "SELECT CASE WHEN a IN (SELECT a FROM o) THEN 'y' ELSE 'n' END AS k, count(*) AS n FROM t GROUP BY k"
     ),
