@@ -27,7 +27,7 @@ LOCAL_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.ui.retainedExecutions": "10",  # Spark keeps the plans of so many, megabytes each, though nobody looks
     "spark.driver.memory": "4g",
-    "spark.buffer.pageSize": "1m",  # Spark would take 64 megabytes for each sort, of a few rows in most
+    "spark.buffer.pageSize": "4m",  # Spark would take 64 megabytes for each sort, most of which are of a few rows
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
