@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 DATETIME = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
-UNSTORABLE = ("void", "interval", "variant", "time", "char", "varchar")
+STORABLE = (*NUMERIC, "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz")
 COMPOSITE = ("array", "map", "struct")
 
 
@@ -81,11 +81,13 @@ def orderable(type: str) -> bool:
 
 
 def storable(type: str) -> bool:
-    """Whether a lake can hold values of this type and give them back as they were."""
+    """Whether a lake can hold values of this type and give them back as they were, as store/types.py checks."""
     shape = shape_of(type)
-    if shape.base in UNSTORABLE or " collate " in shape.text or len(set(shape.fields)) < len(shape.fields):
-        return False
-    return all(storable(each.text) for each in shape.children)
+    if shape.base not in COMPOSITE:
+        return shape.base in STORABLE and " collate " not in shape.text
+    names = {name.lower() for name in shape.fields}
+    all_held = bool(shape.children) and all(storable(each.text) for each in shape.children)
+    return all_held and len(names) == len(shape.fields)
 
 
 def quoted_type(type: str) -> str:

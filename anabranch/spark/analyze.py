@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KEPT_ANSWERS = 10_000
-_CHANCE = re.compile(
-    r"\b(now|curdate|current_timestamp|current_date|current_time|localtimestamp|rand|randn|random|uuid|shuffle)\b",
-    re.IGNORECASE,
-)
-_CALLED = re.compile(r"(\w+)\s*\(")
 
 
 @lru_cache(maxsize=4)
@@ -62,20 +57,10 @@ class SparkAnalyzer:
         except PySparkException as failure:
             raise query_error(failure) from None
 
-    def hides_chance(self, functions: Set[str]) -> bool:
-        """Whether one of the functions is not Spark's own, and has chance or the clock in its body."""
-        seen: set[str] = set()
-        left = set(functions)
-        while left := left - seen - _system_functions(self._spark):
-            bodies = " ".join(map(self._body, left))
-            if _CHANCE.search(bodies):
-                return True
-            seen |= left
-            left = set(_CALLED.findall(bodies.lower()))
-        return False
-
-    def _body(self, function: str) -> str:
-        """How a function is defined; empty for what is none, like CAST."""
+    def body_of(self, function: str) -> str:
+        """How a function that somebody defined is defined; empty for Spark's own, and for what is none, like CAST."""
+        if function in _system_functions(self._spark):
+            return ""
         with suppress(PySparkException), quietly():
             lines = self._spark.sql(f"DESCRIBE FUNCTION EXTENDED {quoted(function)}").collect()
             return "\n".join(row[0] for row in lines).partition("Body:")[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,8 +19,8 @@ class Analyzer(Protocol):
     def schema(self, sql: str) -> tuple[Column, ...]:
         """The schema of a whole query."""
 
-    def hides_chance(self, functions: Set[str]) -> bool:
-        """Whether one of these functions was defined by somebody with chance or the clock in its body."""
+    def body_of(self, function: str) -> str:
+        """The SQL by which somebody defined the function; empty for Spark's own."""
 
     def constant(self, text: str) -> object:
         """The value of an expression that reads nothing; None where it is no constant."""

@@ -6,7 +6,7 @@ last as column `a` with field `b` of it. A column of the enclosing query is foun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from anabranch.algebra.expression import Expression
@@ -66,20 +66,19 @@ class Scope:
 
     def find_outer(self, parts: tuple[str, ...]) -> Found | None:
         """The column of the nearest enclosing query that has it."""
-        scope = self.parent
-        while scope is not None:
-            found = scope.find(parts)
-            if found is not None:
-                return replace(found, outer=True)
-            scope = scope.parent
-        return None
+        found = (each.find(parts) for each in self._enclosing())
+        return next((replace(each, outer=True) for each in found if each is not None), None)
 
     def computed_outside(self, node: Expr) -> Expression | None:
         """The column that an aggregate of an enclosing query is."""
+        return next((each.computed[node] for each in self._enclosing() if node in each.computed), None)
+
+    def _enclosing(self) -> Iterator[Scope]:
+        """The enclosing queries, the nearest first."""
         scope = self.parent
-        while scope is not None and node not in scope.computed:
+        while scope is not None:
+            yield scope
             scope = scope.parent
-        return None if scope is None else scope.computed[node]
 
     def _candidates(self, qualifier: tuple[str, ...], name: str) -> list[Field]:
         named = [each for each in self.fields if each.name.lower() == name.lower()]
@@ -98,13 +97,7 @@ class Scope:
 
     def star_outer(self, qualifier: tuple[str, ...]) -> list[Field]:
         """The columns of the nearest enclosing query's table of that name."""
-        scope = self.parent
-        while scope is not None:
-            found = scope.star(qualifier)
-            if found:
-                return found
-            scope = scope.parent
-        return []
+        return next((found for each in self._enclosing() if (found := each.star(qualifier))), [])
 
 
 def _single(candidates: Iterable[Field], parts: tuple[str, ...]) -> Column:

@@ -8,6 +8,7 @@ from anabranch.algebra.relation import Column, Relation
 from anabranch.errors import QueryError
 from anabranch.sql.analyzer import Analyzer, TableBinding, TableLookup, ViewBinding
 from anabranch.sql.context import Context, Findings
+from anabranch.sql.defined_functions import hides_chance
 from anabranch.sql.parse import parse_query
 from anabranch.sql.query import query_rows
 from anabranch.sql.refused import Refusal, RefusedError, refused
@@ -51,7 +52,7 @@ def translate(query: str, tables: TableLookup, analyzer: Analyzer) -> Translatio
         context = Context(source, analyzer, tables, findings, query_rows)
         relation = query_rows(context, parsed, None).relation
         _check_columns(relation, columns)
-        if analyzer.hides_chance(findings.functions):
+        if hides_chance(findings.functions, analyzer.body_of):
             raise refused("NONDETERMINISTIC_FUNCTION", "inside a function that somebody defined")
     except RefusedError as error:
         relation = None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.relation import Column
+from anabranch.algebra.types import storable
 from anabranch.errors import QueryError
 from anabranch.spark.types import struct_of
 from anabranch.store.ducklake import DuckLakeStore
@@ -127,6 +128,13 @@ def test_what_cannot_be_held_is_refused(kind: str) -> None:
     with pytest.raises(QueryError) as caught:
         check_columns((Column("x", kind),))
     assert caught.value.code in ("TYPE_NOT_STORABLE", "NAME_TWICE", "TYPE_NOT_KNOWN")
+    assert not storable(kind)  # what plans keep is chosen by this
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_plans_may_keep_what_can_be_held(kind: str) -> None:
+    check_columns((Column("x", kind),))
+    assert storable(kind)
 
 
 @pytest.mark.parametrize("name", ["rowid", "ROWID", "__ab_weight", "__ab_rowid", "_metadata", "", "a\x00b"])
