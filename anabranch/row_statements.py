@@ -9,6 +9,7 @@ from anabranch.errors import QueryError
 from anabranch.reads import Views, spark_errors
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.spark.quote import quoted
+from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 from anabranch.sql.dml import Target, delete_query, insert_query, update_query
 from anabranch.sql.merge import ACTION, merge_queries
 from anabranch.sql.statement_nodes import Change, Delete, Insert, Merge, Update
@@ -26,7 +27,8 @@ def run(engine: Engine, statement: Change) -> int:
     def work(current: Transaction) -> None:
         source = source_of(engine, current, ".".join(statement.target))
         pinned = engine.pin()
-        with spark_errors(pinned), Views(engine, pinned, transaction=current) as views:
+        quick = tuned(engine.session, WITHOUT_CONSTRAINTS)
+        with spark_errors(pinned), quick, Views(engine, pinned, transaction=current) as views:
             _change(engine, current, source, statement, views)
 
     return write(engine, work).number

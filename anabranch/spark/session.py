@@ -48,7 +48,8 @@ UNSOUND_RULES = (
 """Rules of Spark 4.2 that move a subquery of the SELECT list. Below a LIMIT its join loses the order that is cut;
 into a UNION, such as a table of several files is read by, it fails with NoSuchElementException."""
 WITHOUT_CONSTRAINTS = {"spark.sql.constraintPropagation.enabled": "false"}
-"""Spark 4.2 fails on what it infers of a subquery among the outputs of a query that is one side of a union."""
+"""Spark 4.2 fails on what it infers of a subquery among the outputs of a query that is one side of a union, and
+infers two to the power of n conditions of one that names n columns, below a SELECT that renames them."""
 FOR_SMALL_CHANGES = {
     # Every broadcast is a job of its own; where it is worth it there is a hint.
     "spark.sql.autoBroadcastJoinThreshold": "-1",

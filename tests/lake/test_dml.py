@@ -218,3 +218,18 @@ def test_an_update_that_only_changes_bits_is_an_update(shop: Lake) -> None:
     shop.sql("CREATE OR REPLACE TABLE points AS SELECT 0.0D AS x")
     shop.sql("UPDATE points SET x = -0.0D WHERE x = 0")
     assert rows(shop, "points") == bag((-0.0,))
+
+
+def test_a_condition_on_many_columns_is_planned_in_no_time(shop: Lake) -> None:
+    """Spark infers two to the power of 22 conditions from it where a SELECT renames the columns, if it is let."""
+    columns = [f"c{place}" for place in range(22)]
+    shop.sql(f"CREATE TABLE wide ({', '.join(f'{name} INT' for name in columns)})")
+    shop.sql(f"INSERT INTO wide SELECT {', '.join(f'id AS {name}' for name in columns)} FROM range(20000)")
+    some = "pmod(hash({}, {}), 25) = 0"
+    for number in range(3):
+        with shop.transaction():
+            shop.sql(f"UPDATE wide SET c0 = c0 + 1 WHERE {some.format(', '.join(columns), number)}")
+            shop.sql(f"DELETE FROM wide WHERE {some.format(', '.join(columns), number + 3)}")
+            where = some.format(", ".join(columns), number + 6)
+            shop.sql(f"INSERT INTO wide SELECT c0 + 1, {', '.join(columns[1:])} FROM wide WHERE {where}")
+    assert shop.table("wide").count() > 10_000
