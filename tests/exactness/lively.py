@@ -1,8 +1,8 @@
 """Random queries chosen so that in few ticks the result of every construct changes often.
 
 Most random queries over a dozen rows show the same rows after a change as before, and test little. `choose` runs many
-on their graph's changes, by Spark alone, and keeps those whose results change and lose rows most, construct by
-construct. Run `python -m tests.exactness.lively` when the generator or the model has changed.
+on their graph's changes, by Spark alone, and keeps those whose results change and lose rows most for their length,
+construct by construct. Run `python -m tests.exactness.lively` when the generator or the model has changed (an hour).
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from tests.exactness.sources import SCHEMAS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GRAPHS, NODES, TICKS = 15, 20, 6
-DEPTHS = (2, 2, 3)
+GRAPHS, NODES, TICKS = 15, 20, 5
+DEPTHS = (1, 1, 2, 2)
 MOVED = (4, 10)
 """More rows at a time than in the long runs, so that more results change."""
-FIRST_SEED, CANDIDATES = 50_000, 110
+FIRST_SEED, CANDIDATES = 50_000, 250
 OFTEN = (50, 50, 20)
 """Of each construct: ticks with a changed result, ticks with a retraction, ticks with both sides of a join changed."""
 SPARE = 1.1
 """Settled queries answer ties otherwise than Spark: choose so many more than are needed."""
+LENGTH = 400
+"""What any query takes, in characters of its text."""
 CHOSEN = Path(__file__).with_name("lively.txt")
 
 
@@ -57,7 +59,12 @@ class Candidate:
 
     graph: int
     seed: int
+    length: int
     adds: Counter[tuple[str, int]]
+
+    def gain(self, lacking: Counter[tuple[str, int]]) -> float:
+        """How much of what is lacking it adds, for what it takes."""
+        return sum(min(count, lacking[at]) for at, count in self.adds.items()) / (LENGTH + self.length)
 
 
 def survey(oracle: SparkSession, number: int) -> list[Candidate]:
@@ -78,7 +85,7 @@ def survey(oracle: SparkSession, number: int) -> list[Candidate]:
             both = [each for each in query.joins if change.keys() & each.left and change.keys() & each.right]
             adds[seed].update({(each.construct, 2) for each in both})
         before = after
-    return [Candidate(number, seed, adds[seed]) for seed in before]
+    return [Candidate(number, seed, len(made[seed].text), adds[seed]) for seed in before]
 
 
 def _results(oracle: SparkSession, model: Model, made: dict[int, Made]) -> dict[int, Counter[str]]:
@@ -123,7 +130,7 @@ def choose(candidates: list[Candidate]) -> list[Candidate]:
     left = list(candidates)
     while +room or +lacking:
         fitting = [each for each in left if room[each.graph] or not +room]
-        best = max(fitting, key=lambda each: sum(min(count, lacking[at]) for at, count in each.adds.items()))
+        best = max(fitting, key=lambda each: each.gain(lacking))
         if not +room and not any(lacking[at] for at in best.adds):
             break
         left.remove(best)

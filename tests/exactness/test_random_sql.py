@@ -13,9 +13,7 @@ import pytest
 
 from anabranch.observe.report import Action
 from tests.exactness.generate import CONSTRUCTS
-from tests.exactness.lively import GRAPHS as LIVELY_GRAPHS
-from tests.exactness.lively import MOVED, OFTEN, changes_of, chosen_queries
-from tests.exactness.lively import TICKS as LIVELY_TICKS
+from tests.exactness.lively import GRAPHS, MOVED, OFTEN, TICKS, changes_of, chosen_queries
 from tests.exactness.queries import balanced_queries, random_query
 from tests.exactness.run_graph import check, create, open_graph, run_graph
 from tests.exactness.shapes import Made
@@ -26,42 +24,56 @@ from tests.exactness.tally import Tally
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GRAPHS, NODES, TICKS = 15, 20, 10
-FIRST_TICKS = 5
-"""As many as every run of the tests has time for."""
+BALANCED_GRAPHS, NODES, MANY_TICKS = 15, 20, 10
 DEPTHS = (0, 1, 1, 2)
 
 
-def queries_of(number: int) -> dict[str, Made]:
-    made = balanced_queries(GRAPHS * NODES, DEPTHS)
-    return {f"n{place}": made[place] for place in range(number, GRAPHS * NODES, GRAPHS)}
+def balanced_graph(number: int) -> dict[str, Made]:
+    made = balanced_queries(BALANCED_GRAPHS * NODES, DEPTHS)
+    return {f"n{place}": made[place] for place in range(number, BALANCED_GRAPHS * NODES, BALANCED_GRAPHS)}
+
+
+@pytest.fixture(scope="module")
+def tallies() -> dict[int, Tally]:
+    """What each graph moved, once it was run."""
+    return {}
+
+
+def lively_graph(spark: SparkSession, number: int, tallies: dict[int, Tally]) -> Tally:
+    """Run the graph, unless it was run, and say what it moved."""
+    if number not in tallies:
+        found = Tally()
+        run_graph(spark, chosen_queries(number), TICKS, found, rng=changes_of(number), moved=MOVED)
+        tallies[number] = found
+    return tallies[number]
 
 
 def test_every_construct_is_in_many_queries() -> None:
     found = Counter(name for seed in range(300) for name in random_query(seed, (1, 2, 2)).constructs)
     assert {name for name in CONSTRUCTS if found[name] < 5} == set()
-    balanced = Counter(name for made in balanced_queries(GRAPHS * NODES, DEPTHS) for name in made.constructs)
+    balanced = Counter(name for made in balanced_queries(BALANCED_GRAPHS * NODES, DEPTHS) for name in made.constructs)
     assert min(balanced[name] for name in CONSTRUCTS) >= 6
 
 
+def test_there_are_300_queries() -> None:
+    assert sum(len(chosen_queries(number)) for number in range(GRAPHS)) >= 300
+    assert TICKS >= 5
+
+
 @pytest.mark.parametrize("number", range(GRAPHS))
-def test_graph(spark: SparkSession, number: int) -> None:
-    run_graph(spark, queries_of(number), FIRST_TICKS, Tally())
+def test_graph(spark: SparkSession, number: int, tallies: dict[int, Tally]) -> None:
+    lively_graph(spark, number, tallies)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("number", range(GRAPHS))
-def test_graph_through_more_ticks(spark: SparkSession, number: int) -> None:
-    run_graph(spark, queries_of(number), TICKS, Tally())
-
-
-@pytest.mark.soak
-def test_every_construct_was_moved_often(spark: SparkSession) -> None:
-    found = Tally()
-    for number in range(LIVELY_GRAPHS):
-        made, rng = chosen_queries(number), changes_of(number)
-        run_graph(spark, made, LIVELY_TICKS, found, rng=rng, moved=MOVED)
+def test_every_construct_was_moved_often(spark: SparkSession, tallies: dict[int, Tally]) -> None:
+    found = Tally.sum(lively_graph(spark, number, tallies) for number in range(GRAPHS))
     assert found.too_few(*OFTEN) == {}, str(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(BALANCED_GRAPHS))
+def test_balanced_graph(spark: SparkSession, number: int) -> None:
+    run_graph(spark, balanced_graph(number), MANY_TICKS, Tally())
 
 
 @pytest.mark.soak
