@@ -8,6 +8,7 @@ from anabranch.algebra.expression import Expression, equals, expression
 from anabranch.algebra.relation import (
     RESERVED_PREFIX,
     Column,
+    Consolidate,
     Join,
     JoinKind,
     Negate,
@@ -18,6 +19,7 @@ from anabranch.algebra.relation import (
     UnionAll,
     Weigh,
 )
+from anabranch.algebra.types import comparable
 
 KEY_PREFIX = f"{RESERVED_PREFIX}at_"
 """Columns of key sets; no other column starts like this, so a key set joins with everything."""
@@ -57,6 +59,16 @@ def key_set(relation: Relation, values: Sequence[Expression]) -> Support:
 def keys_of(relation: Relation, names: Sequence[str]) -> Support:
     """The values of the named columns that occur in a Z-set with either sign."""
     return key_set(relation, [relation.column(name).value for name in names])
+
+
+def touched_keys(change: Relation, names: Sequence[str]) -> Support:
+    """The keys of the rows that a change leaves when it is summed up.
+
+    Who takes rows out by these keys and puts rows in by them may do so in two jobs, and needs the same keys in both:
+    of terms that cancel, one job may still see the rows and the other no longer.
+    """
+    can_be_summed_up = all(comparable(each.type) for each in change.columns)
+    return keys_of(Consolidate(change) if can_be_summed_up else change, names)
 
 
 def renamed_keys(rows: Relation) -> Relation:

@@ -19,7 +19,7 @@ from anabranch.algebra.relation import (
     TopK,
     Window,
 )
-from anabranch.delta.build import at, keys_of, minus
+from anabranch.delta.build import at, minus, touched_keys
 from anabranch.delta.face import peel, shown_as, with_face
 from anabranch.delta.parts import HIDDEN, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
@@ -49,7 +49,7 @@ def delta_of_keyed_part(part: Part, versions: Versions) -> Relation:
     """The change of the stored rows."""
     core, _ = peel(part.relation)
     keys, child = group_keys(core), core.children[0]
-    touched = keys_of(versions.change(child), keys)
+    touched = touched_keys(versions.change(child), keys)
     now = _rows(part.relation, part.keys, at(versions.after(child), keys, touched))
     return Consolidate(minus(now, at(part.stored, part.keys, touched)))
 

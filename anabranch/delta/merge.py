@@ -32,7 +32,7 @@ from anabranch.algebra.relation import (
     UnionAll,
     Weigh,
 )
-from anabranch.delta.build import at, key_set, keys_of, minus, null_of
+from anabranch.delta.build import at, key_set, minus, null_of, touched_keys
 from anabranch.delta.face import Chain, has_filter, peel, shown_as, with_face, with_flagged_face
 from anabranch.delta.parts import FLAG, HIDDEN, Part, Strategy
 from anabranch.delta.rules.keyed import group_keys
@@ -137,7 +137,7 @@ def _stored_rows(part: Part, merge: _Merge, versions: Versions) -> Relation:
     """The stored rows of the touched groups; of a global aggregate, its one row."""
     if not merge.keys:
         return part.stored
-    return at(part.stored, merge.stored_keys, keys_of(versions.change(merge.core.child), merge.keys))
+    return at(part.stored, merge.stored_keys, touched_keys(versions.change(merge.core.child), merge.keys))
 
 
 def _state_from(merge: _Merge, child: Relation) -> Relation:

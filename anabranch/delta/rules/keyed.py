@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.relation import Aggregate, Distinct, Relation, TopK, Window
-from anabranch.delta.build import at, keys_of, minus
+from anabranch.delta.build import at, minus, touched_keys
 from anabranch.delta.versions import Versions
 
 Keyed = Aggregate | Distinct | Window | TopK
@@ -21,7 +21,7 @@ Keyed = Aggregate | Distinct | Window | TopK
 def delta_of_keyed(relation: Keyed, versions: Versions) -> Relation:
     """The touched groups as they are now, minus the touched groups as they were."""
     keys = group_keys(relation)
-    touched = keys_of(versions.change(relation.child), keys)
+    touched = touched_keys(versions.change(relation.child), keys)
     now = replace(relation, child=at(versions.after(relation.child), keys, touched))
     then = replace(relation, child=at(versions.before(relation.child), keys, touched))
     return minus(now, then)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.algebra.relation import Join, JoinKind, Output, Project, Relation, UnionAll
-from anabranch.delta.build import keys_of, minus, null_of
+from anabranch.delta.build import minus, null_of, touched_keys
 from anabranch.delta.versions import Versions
 
 
@@ -39,7 +39,7 @@ def _touched(join: Join, versions: Versions) -> Relation:
     """Lt: the rows of the left side that meet a changed row of the right one."""
     read = frozenset[str]().union(*(each.columns for each in join.on))
     names = [name for name in join.right.names if name in read] or join.right.names[:1]
-    partners = keys_of(versions.change(join.right), names)
+    partners = touched_keys(versions.change(join.right), names)
     values = {name: key.value for name, key in zip(names, partners.columns, strict=True)}
     on = tuple(each.substitute(values) for each in join.on)
     return Join(versions.before(join.left), partners, JoinKind.SEMI, on)
