@@ -15,6 +15,7 @@ from anabranch.observe import html
 from anabranch.pinned import Pinned
 from anabranch.reads import rows_of, run_over
 from anabranch.spark.failure import running
+from anabranch.spark.garbage import let_go_of_java
 from anabranch.spark.moved import difference
 from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 
@@ -71,6 +72,7 @@ def _compared(engine: Engine, pinned: Pinned, node: StreamTable) -> CheckResult:
     stored = rows_of(engine, pinned, node.id)
     with tuned(engine.session, WITHOUT_CONSTRAINTS), running():
         leftover = difference(stored, from_scratch(engine, pinned, node)).limit(10_000).collect()
+    let_go_of_java()
     unexpected, missing = _leftovers(leftover, [each.type for each in node.columns])
     return CheckResult(
         node.name,

@@ -32,6 +32,7 @@ from anabranch.schedule import decide as decisions
 from anabranch.schedule.backoff import backoff_seconds
 from anabranch.schedule.decide import Decision, after_failures
 from anabranch.schedule.state import GraphState
+from anabranch.spark.garbage import let_go_of_java
 from anabranch.spark.jobs import count_jobs
 from anabranch.store.protocol import Action as StoreAction
 from anabranch.store.protocol import Commit, Document, DocumentIs, Requirement, Version
@@ -128,6 +129,7 @@ class Tick:
         if self.outcomes:
             self.engine.ticks.add(TickSeen(self.id, self.now, report))
         log_tick(report)
+        let_go_of_java()
         return report
 
     @property

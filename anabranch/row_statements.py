@@ -8,6 +8,7 @@ from anabranch.engine import Engine
 from anabranch.errors import QueryError
 from anabranch.reads import Views, spark_errors
 from anabranch.spark.analyze import SparkAnalyzer
+from anabranch.spark.garbage import let_go_of_java
 from anabranch.spark.quote import quoted
 from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 from anabranch.sql.dml import Target, delete_query, insert_query, update_query
@@ -31,7 +32,10 @@ def run(engine: Engine, statement: Change) -> int:
         with spark_errors(pinned), quick, Views(engine, pinned, transaction=current) as views:
             _change(engine, current, source, statement, views)
 
-    return write(engine, work).number
+    try:
+        return write(engine, work).number
+    finally:
+        let_go_of_java()
 
 
 def _change(engine: Engine, current: Transaction, source: TableInfo, statement: Change, views: Views) -> None:

@@ -358,3 +358,30 @@ def test_a_change_that_nothing_is_left_of_shows_timestamps(shop: Lake) -> None:
     stream(shop, "dated_large", f"SELECT at FROM dated WHERE EXISTS ({large})")
     moved(shop, "dated_large", large_only=([(1, 5)], []))
     assert shop.table("dated_large").count() == 1
+
+
+def test_a_group_whose_rows_change_places_and_stay_the_same(shop: Lake) -> None:
+    """Its change cancels: some jobs see terms of it and others none, and all have to agree on the groups touched."""
+    words = ((1, "p"), (2, "p"), (2, "p"), (2, "pq"), (2, None), (3, "pq"), (3, "q"), (3, None), (4, "p"), (4, "q"))
+    source(shop, "swap_l", "item INT, word STRING", *words, (None, ""), (None, "p"))
+    others = ((3, None), (4, -0.0), (None, -0.0), (None, -0.0), (None, -0.0))
+    source(
+        shop,
+        "swap_r",
+        "place INT, x DOUBLE",
+        (1, -0.0),
+        (1, 0.5),
+        (2, -1.5),
+        (2, -1.5),
+        (2, 0.5),
+        (2, 2.0),
+        (3, -0.0),
+        *others,
+    )
+    items = "SELECT coalesce(item, 0) AS k FROM swap_l WHERE word IN (SELECT word FROM swap_l)"
+    joined = f"SELECT coalesce(x, 0D) AS x FROM ({items}) AS l JOIN swap_r AS r ON k <=> place AND (x IS NOT NULL)"
+    stream(shop, "swap", f"SELECT coalesce(x, 0D) AS x, sum(x) AS total FROM ({joined}) GROUP BY coalesce(x, 0D)")
+    gone = [(1, -0.0), (1, 0.5), (2, -1.5), (2, -1.5), (2, 0.5), (3, -0.0), (None, -0.0)]
+    came = [(3, 0.5), (3, 0.5), (2, -0.0), (3, None), (None, -1.5)]
+    moved(shop, "swap", swap_l=([(1, "p")], [(2, "p")]), swap_r=(came, gone))
+    assert rows(shop, "swap") == bag((0.5, 2.0), (2.0, 4.0), (0.0, 0.0))
