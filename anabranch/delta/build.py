@@ -65,7 +65,8 @@ def touched_keys(change: Relation, names: Sequence[str]) -> Support:
     """The keys of the rows that a change leaves when it is summed up.
 
     Who takes rows out by these keys and puts rows in by them may do so in two jobs, and needs the same keys in both:
-    of terms that cancel, one job may still see the rows and the other no longer.
+    of terms that cancel, one job may still see the rows and the other no longer. Rows with a VARIANT cannot be compared
+    and so not be summed up; there the keys are those of the terms as they stand.
     """
     can_be_summed_up = all(comparable(each.type) for each in change.columns)
     return keys_of(Consolidate(change) if can_be_summed_up else change, names)
