@@ -93,11 +93,11 @@ class Graph:
         found = {name: unlike(self._wanted[name], stored_bag(rows)) for name, rows in stored.items()}
         return {name: (missing, unexpected) for name, (missing, unexpected) in found.items() if missing or unexpected}
 
-    def raises(self, name: str) -> bool:
-        """Whether the stream table's query cannot be run on the model as it is now."""
+    def raises(self, query: str) -> bool:
+        """Whether a stream table's query, by name or in parentheses, cannot be run on the model as it is now."""
         try:
             with quietly():
-                self.oracle.sql(f"SELECT {AS_JSON} FROM {name}").collect()
+                self.oracle.sql(f"SELECT {AS_JSON} FROM {query}").collect()
         except PySparkException:
             return True
         return False

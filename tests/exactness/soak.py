@@ -1,7 +1,7 @@
 """`make soak-sql`: 3,000 random queries through ten ticks each, in as many goes as it takes.
 
-One line a graph is appended to results/random-sql.txt, and the next go starts after the last line. How often each
-construct was moved is kept beside it; `--summary` prints it.
+One line a graph is appended to results/random-sql.txt, and the next go runs those that have no line yet. How often
+each construct was moved is kept beside it; `--summary` prints it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch.spark.session import local_session
 from tests.exactness.queries import random_query
 from tests.exactness.run_graph import WrongError, run_graph
 from tests.exactness.tally import Tally
@@ -35,29 +38,38 @@ def run(spark: SparkSession, number: int) -> Tally:
     return tally
 
 
-def go_on(spark: SparkSession, graphs: int, seconds: float) -> None:
-    """Run graphs that were not run yet, so many or so long."""
-    RESULTS.mkdir(exist_ok=True)
-    done = len(LINES.read_text().splitlines()) if LINES.exists() else 0
-    ends = time.monotonic() + seconds
-    for number in range(done, min(done + graphs, GRAPHS)):
-        if time.monotonic() > ends:
-            break
-        _add_line(spark, number)
-
-
-def _add_line(spark: SparkSession, number: int) -> None:
-    started, wrong, tally = time.monotonic(), "none", Tally()
+def run_aside(number: int) -> tuple[Tally, str, float]:
+    """One graph in a process of its own: how often constructs moved, the stream table that was wrong, seconds."""
+    started, tally, wrong = time.monotonic(), Tally(), "none"
     try:
-        tally = run(spark, number)
+        tally = run(local_session({"spark.master": "local[1]"}), number)
     except WrongError as error:
-        wrong = error.name
+        wrong = error.name or "unknown"
         print(error, file=sys.stderr, flush=True)
+    return tally, wrong, time.monotonic() - started
+
+
+def go_on(graphs: int, seconds: float, processes: int) -> None:
+    """Run graphs that were not run yet, so many or so long."""
+    done = {int(line.split()[1]) for line in LINES.read_text().splitlines()} if LINES.exists() else set()
+    waiting = [number for number in range(GRAPHS) if number not in done][:graphs]
+    ends = time.monotonic() + seconds
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        running: dict[Future[tuple[Tally, str, float]], int] = {}
+        while running or waiting:
+            while waiting and len(running) < processes and time.monotonic() < ends:
+                running[pool.submit(run_aside, waiting[0])] = waiting.pop(0)
+            if not running:
+                break
+            for each in wait(running, return_when=FIRST_COMPLETED).done:
+                _add_line(running.pop(each), *each.result())
+
+
+def _add_line(number: int, tally: Tally, wrong: str, seconds: float) -> None:
     first = FIRST_SEED + number * NODES
     line = (
         f"graph {number:3} seeds {first} to {first + NODES - 1} queries {NODES} ticks {TICKS} "
-        f"constructs {len(tally.present)} changed {tally.results_changed} wrong {wrong} "
-        f"({time.monotonic() - started:.0f} s)"
+        f"constructs {len(tally.present)} changed {tally.results_changed} wrong {wrong} ({seconds:.0f} s)"
     )
     with LINES.open("a") as file:
         file.write(line + "\n")
@@ -73,14 +85,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", type=int, default=GRAPHS, help="at most so many")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no graph after so long")
+    parser.add_argument("--processes", type=int, default=2, help="so many side by side, each with its own Spark")
     parser.add_argument("--summary", action="store_true", help="print how often each construct was moved")
     given = parser.parse_args()
     if given.summary:
         print(_kept())
         return
-    from anabranch.spark.session import local_session
-
-    go_on(local_session(), given.graphs, given.seconds)
+    go_on(given.graphs, given.seconds, given.processes)
 
 
 if __name__ == "__main__":
