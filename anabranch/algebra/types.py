@@ -80,16 +80,6 @@ def orderable(type: str) -> bool:
     return all(orderable(each.text) for each in shape.children)
 
 
-def comparable(type: str) -> bool:
-    """Whether it can be told if two values of this type are the same, as spark/identity.py does.
-
-    >>> comparable("map<string,int>"), comparable("array<variant>")
-    (True, False)
-    """
-    shape = shape_of(type)
-    return shape.base != "variant" and all(comparable(each.text) for each in shape.children)
-
-
 def storable(type: str) -> bool:
     """Whether a lake can hold values of this type and give them back as they were, as store/types.py checks."""
     shape = shape_of(type)

@@ -19,7 +19,6 @@ from anabranch.algebra.relation import (
     UnionAll,
     Weigh,
 )
-from anabranch.algebra.types import comparable
 
 KEY_PREFIX = f"{RESERVED_PREFIX}at_"
 """Columns of key sets; no other column starts like this, so a key set joins with everything."""
@@ -65,11 +64,9 @@ def touched_keys(change: Relation, names: Sequence[str]) -> Support:
     """The keys of the rows that a change leaves when it is summed up.
 
     Who takes rows out by these keys and puts rows in by them may do so in two jobs, and needs the same keys in both:
-    of terms that cancel, one job may still see the rows and the other no longer. Rows with a VARIANT cannot be compared
-    and so not be summed up; there the keys are those of the terms as they stand.
+    of terms that cancel, one job may still see the rows and the other no longer.
     """
-    can_be_summed_up = all(comparable(each.type) for each in change.columns)
-    return keys_of(Consolidate(change) if can_be_summed_up else change, names)
+    return keys_of(Consolidate(change), names)
 
 
 def renamed_keys(rows: Relation) -> Relation:

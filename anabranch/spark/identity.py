@@ -4,7 +4,8 @@
 
 Spark's own comparison equates -0.0 with 0.0, equates 'a' with 'A' under some collations and refuses maps. So floats are
 compared by their text (-0.0 has its own, NaN has one), strings as UTF8_BINARY, maps as their sorted entries, and nested
-values by the identity of what they contain. All other types compare exactly as they are.
+values by the identity of what they contain. A VARIANT, whose bytes nobody can get at, is compared by its type and its
+text: mixed arrays such as [1, "a"] and [1.0, "a"] are one value. All other types compare exactly as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.errors import QueryError
 from anabranch.spark.quote import quoted
 from anabranch.spark.types import parse_type
 
@@ -77,11 +77,7 @@ def _identity(sql: str, data_type: DataType, depth: int) -> str:
         case StringType():
             return f"({sql} COLLATE {_BINARY})"
         case VariantType():
-            raise QueryError(
-                "TYPE_NOT_COMPARABLE",
-                "VARIANT values cannot be compared",
-                hint="Extract the fields you need with variant_get.",
-            )
+            return f"named_struct('type', schema_of_variant({sql}), 'text', to_json({sql}))"
     return f"CAST({sql} AS STRING)"
 
 

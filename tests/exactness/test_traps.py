@@ -381,7 +381,11 @@ def test_a_group_whose_rows_change_places_and_stay_the_same(shop: Lake) -> None:
     items = "SELECT coalesce(item, 0) AS k FROM swap_l WHERE word IN (SELECT word FROM swap_l)"
     joined = f"SELECT coalesce(x, 0D) AS x FROM ({items}) AS l JOIN swap_r AS r ON k <=> place AND (x IS NOT NULL)"
     stream(shop, "swap", f"SELECT coalesce(x, 0D) AS x, sum(x) AS total FROM ({joined}) GROUP BY coalesce(x, 0D)")
+    variants = f"SELECT x, parse_json(to_json(struct(x))) AS v FROM ({joined})"
+    stream(shop, "swap_v", f"SELECT x, sum(x) AS total, max(to_json(v)) AS v FROM ({variants}) GROUP BY x")
     gone = [(1, -0.0), (1, 0.5), (2, -1.5), (2, -1.5), (2, 0.5), (3, -0.0), (None, -0.0)]
     came = [(3, 0.5), (3, 0.5), (2, -0.0), (3, None), (None, -1.5)]
     moved(shop, "swap", swap_l=([(1, "p")], [(2, "p")]), swap_r=(came, gone))
     assert rows(shop, "swap") == bag((0.5, 2.0), (2.0, 4.0), (0.0, 0.0))
+    assert shop.refresh("swap_v")["swap_v"].action is Action.DIFFERENTIAL
+    assert shop.check("swap_v")

@@ -7,7 +7,6 @@ import itertools
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors import QueryError
 from anabranch.spark.identity import consolidate, identity, needs_identity
 
 TYPES_AND_VALUES = {
@@ -86,6 +85,9 @@ def test_plain_types_stay_as_they_are() -> None:
         assert identity("x", data_type) == "x"
 
 
-def test_variants_are_refused() -> None:
-    with pytest.raises(QueryError, match="TYPE_NOT_COMPARABLE"):
-        identity("x", "variant")
+def test_variants_are_told_apart_by_type_and_text(spark: SparkSession) -> None:
+    texts = ("1", "1.0", "1e0", "null", '"1"', "[1]", "[1.0]", "-0e0", "0e0")
+    rows = ", ".join(f"('{text}'), ('{text}')" for text in (*texts, '{"a": 1, "b": 2}'))
+    frame = spark.sql(f"SELECT parse_json(x) AS x, 1 AS w FROM VALUES {rows}, (NULL), (NULL) AS t(x)")
+    same = spark.sql("""SELECT parse_json('{"b": 2, "a": 1}') AS x, 1 AS w""")
+    assert sorted(row.w for row in consolidate(frame.union(same), "w").collect()) == [2] * 10 + [3]
