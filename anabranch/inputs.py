@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Frames = dict[Relation, Callable[[], Rows]]
 
-SMALL_TABLE_ROWS = 2_000
+SMALL_TABLE_ROWS = 20_000
 """A source with no more rows is read as a whole, once for all nodes and until it changes."""
 
 

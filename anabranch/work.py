@@ -42,6 +42,7 @@ from anabranch.spark.many_changes import GUARD_TRIPPED, Request, located_togethe
 from anabranch.spark.moved import Moved
 from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner
+from anabranch.spark.session import FOR_SMALL_CHANGES, tuned
 from anabranch.spark.waves import Flow, run_waves
 from anabranch.store.protocol import WEIGHT
 from anabranch.tick_tables import TickTables
@@ -199,10 +200,9 @@ class TickWork:
         """Work fused parts out, as far as they lead; False if that failed and each has to be run on its own."""
         started = time.perf_counter()
         self._engine.under(session)
-        finished: list[NodeWork] = []
         try:
-            for item in self._flow(runner):
-                finished.append(item.work)
+            with tuned(self._engine.session, FOR_SMALL_CHANGES):
+                finished = [item.work for item in self._flow(runner)]
         except Exception as error:
             log.info("a fused job failed and is run one by one: %s", error)
             return False

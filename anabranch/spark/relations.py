@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 500_000
 NO_LIMIT = 2**63
+ROWS_PER_OPERATOR = 150
+"""To work through so many rows at hand takes about as long as to plan an operator."""
 WEIGHT_COLUMN = Column(WEIGHT, "bigint")
 _number = itertools.count()
 
@@ -260,7 +262,12 @@ class Relations:
         self._about_to_run(relation)
         columns = relation.columns + ((WEIGHT_COLUMN,) if rendered.weighted else ())
         few = self._reads_few_rows(relation) and not _has_collation(rendered.sql, relation)
-        return Text(rendered.sql, columns, tree_size(relation), few)
+        return Text(rendered.sql, columns, self.size(relation), few)
+
+    def size(self, relation: Relation) -> int:
+        """About how many operators Spark could plan in the time that it takes."""
+        rows: int = sum(self._tables[leaf].num_rows for leaf in leaves(relation) if leaf in self._tables)
+        return tree_size(relation) + rows // ROWS_PER_OPERATOR
 
     def _sql(self, text: str) -> DataFrame:
         with running():

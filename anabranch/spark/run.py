@@ -12,7 +12,7 @@ from anabranch.algebra.relation import (
     Relation,
     Stored,
 )
-from anabranch.algebra.walk import leaves, tree_size
+from anabranch.algebra.walk import leaves
 from anabranch.errors import RefreshError
 from anabranch.spark.failure import running
 from anabranch.spark.located import Located, check_deletes, no_rowids
@@ -75,7 +75,7 @@ class Runner(Relations):
         weighted = rendered.sql if rendered.weighted else f"SELECT *, 1L AS {quoted(WEIGHT)} FROM ({rendered.sql})"
         text = located_by_carrying(f"({weighted})", change.columns)
         columns = (*change.columns, WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>"))
-        return Text(text, columns, tree_size(terms), self._reads_few_rows(terms))
+        return Text(text, columns, self.size(terms), self._reads_few_rows(terms))
 
     def rowids(self, columns: tuple[Column, ...], gone: pa.Table, stored: Rows) -> Text:
         """The query for the rowids of a few rows that go."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -188,9 +189,16 @@ def cancel_jobs(session: SparkSession) -> None:
 
 @contextmanager
 def tuned(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Inside, the session has these settings, which change how fast something is computed, never what."""
-    before = {key: session.conf.get(key) for key in settings}
-    configure(session, settings)
+    """Inside, the session has these settings, which change how fast something is computed, never what.
+
+    What an enclosing `tuned` has set already is not asked for, set and restored again: each is a call to Spark.
+    """
+    known = _tuned.setdefault(session, {})
+    changed = {key: value for key, value in settings.items() if known.get(key) != value}
+    before = {key: known[key] if key in known else session.conf.get(key) for key in changed}
+    outside = dict(known)
+    configure(session, changed)
+    known.update(changed)
     try:
         yield
     finally:
@@ -199,6 +207,12 @@ def tuned(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 session.conf.unset(key)
             else:
                 session.conf.set(key, value)
+        known.clear()
+        known.update(outside)
+
+
+_tuned: WeakKeyDictionary[SparkSession, dict[str, str]] = WeakKeyDictionary()
+"""By session, what the `tuned` that it is in has set."""
 
 
 def is_remote(spark: SparkSession) -> bool:

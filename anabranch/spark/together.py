@@ -35,7 +35,8 @@ _number = count()
 class Text:
     """A query in Spark SQL and the columns of its result.
 
-    `size`: about how many operators it has; `few`: all it reads are a few rows at hand.
+    `size`: about how many operators it has, rows at hand counted as operators that take as long; `few`: it reads
+    nothing else.
     """
 
     sql: str

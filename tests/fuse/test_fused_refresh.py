@@ -110,14 +110,14 @@ def test_fuse_shares_source_delta(shop: Lake, monkeypatch: pytest.MonkeyPatch) -
 def test_a_source_read_by_20_nodes_is_scanned_once(lake: Lake) -> None:
     lake.sql("CREATE TABLE orders (k BIGINT, amount BIGINT)")
     lake.sql("CREATE TABLE items (k BIGINT, name STRING)")
-    lake.append("items", lake.sql("SELECT id AS k, concat('item ', id) AS name FROM range(5000)"))
+    lake.append("items", lake.sql("SELECT id AS k, concat('item ', id) AS name FROM range(30000)"))
     lake.append("orders", [(number, number) for number in range(50)])
     queries = {
         f"n{number}": f"SELECT name, sum(amount) + {number} AS total FROM orders JOIN items USING (k) GROUP BY name"
         for number in range(20)
     }
     create(lake, queries)
-    lake.append("orders", [(7, 1), (4999, 2)])
+    lake.append("orders", [(7, 1), (29999, 2)])
     report = lake.refresh()
     assert sum(each.fused for each in report.nodes.values()) == 20
     assert report.table_scans == 1
