@@ -150,9 +150,15 @@ def _state_from(merge: _Merge, child: Relation) -> Relation:
 
 
 def _merged(part: Part, merge: _Merge, versions: Versions) -> Relation:
-    """The state of the touched groups that live on. Added by SUM, whose sums of wide decimals lose no digits."""
+    """The state of the touched groups that live on. Added by SUM, whose sums of wide decimals lose no digits.
+
+    Of terms that cancel, sums show nothing. But one that goes might be taken for an extreme that goes, by one job and
+    not by the one that reads the group again: for extremes the change is summed up.
+    """
     stored = _stored_state(_stored_rows(part, merge, versions), merge)
-    merged = _summed(UnionAll((stored, _additions(versions.change(merge.core.child), merge))), merge)
+    change = versions.change(merge.core.child)
+    added = _additions(Consolidate(change) if merge.extremes else change, merge)
+    merged = _summed(UnionAll((stored, added)), merge)
     return Filter(merged, (expression("{} > 0", "boolean", _count()),)) if merge.keys else merged
 
 
