@@ -35,8 +35,9 @@ soak: setup  ## the long tests: more seeds, more kills
 soak-sql: setup  ## 3,000 random queries x 10 ticks; goes on where the last go stopped
 	$(RUN)/python -m tests.exactness.soak
 
-bench: setup  ## differential against full on a million rows
+bench: setup  ## differential against full: a GROUP BY of a million rows, then the TPC-H graph, fused and one by one
 	$(RUN)/python -m benchmarks.group_by
+	$(RUN)/anabranch bench tpch --scale 0.1 --changes 1000 --ticks 3
 
 docs: setup  ## write docs/reference/ from the code
 	$(RUN)/python docs/generate.py
