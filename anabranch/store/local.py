@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from anabranch.algebra.relation import IS_THERE, WAS_THERE
 from anabranch.store.catalog import Catalog, Field, Table
 from anabranch.store.changes import Plan
+from anabranch.store.decoded import Decoded
 from anabranch.store.defaults import default_array
 from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, layout_of
 from anabranch.store.project import Finder, by_id, by_name, field_type, project
@@ -20,8 +20,9 @@ from anabranch.store.protocol import ROWID, WEIGHT
 from anabranch.store.scan import FileScan
 
 _LARGEST = 1 << 62
-_REMEMBERED_ROWS = 50_000
-"""Files with no more rows are kept in memory: most are read at every tick."""
+_SMALL_FILE = 50_000
+"""Files with no more rows are read as a whole, whichever columns are asked for."""
+_decoded = Decoded(room=256 << 20)
 
 
 def perform_locally(catalog: Catalog, table: Table, plan: Plan) -> pa.Table:
@@ -74,7 +75,8 @@ def cells_to_read(table: Table, plan: Plan) -> int:
 def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
     layout = layout_of(catalog, table, scan.file, scan.hidden)
     find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
-    data = _load(scan.file.path) if scan.file.rows <= _REMEMBERED_ROWS else _read(scan.file.path, table.fields, find)
+    fields = () if scan.file.rows <= _SMALL_FILE else table.fields
+    data = _decoded.get((scan.file.path, fields), lambda: _read(scan.file.path, fields, find))
     mask = pa.array(_mask(data, scan))
     there = data.filter(mask)
     arrays = []
@@ -121,12 +123,7 @@ def _weighed(rows: pa.Table, weight: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weight, dtype=np.int64)))
 
 
-@lru_cache(maxsize=64)
-def _load(path: str) -> pa.Table:
-    return _read(path)
-
-
-def _read(path: str, fields: tuple[Field, ...] = (), find: Finder = by_id) -> pa.Table:
+def _read(path: str, fields: tuple[Field, ...], find: Finder) -> pa.Table:
     """The file's rows: with `fields`, their columns and our own only."""
     with pq.ParquetFile(path) as file:
         if not fields:
