@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from anabranch.algebra.types import shape_of
+from anabranch.algebra.types import TypeShape, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,38 @@ def equals(left: Expression, right: Expression, null_safe: bool = False) -> Expr
 def _comparable(value: Expression) -> Expression:
     if value.type.startswith("string collate "):
         return expression(f"{{}} COLLATE {value.type.removeprefix('string collate ')}", value.type, value)
-    if not value.type.startswith("map<"):
+    shape = shape_of(value.type)
+    if not _has_map(shape):
         return value
-    key, mapped = shape_of(value.type).children
-    entry = f"struct<key:{key.text},value:{mapped.text}>"
-    return expression("sort_array(map_entries({}))", f"array<{entry}>", value)
+    template, type = _without_maps(shape, "{}")
+    return expression(template, type, *[value] * template.count("{}"))
+
+
+def _has_map(shape: TypeShape) -> bool:
+    return shape.base == "map" or any(map(_has_map, shape.children))
+
+
+def _without_maps(shape: TypeShape, text: str, depth: int = 0) -> tuple[str, str]:
+    """The value of `text` with sorted entries in place of maps, at any depth, and its type."""
+    if not _has_map(shape):
+        return text, shape.text
+    item = f"__ab_{depth}"
+    match shape.base:
+        case "map":
+            key, mapped = shape.children
+            entry, type = _without_maps(mapped, f"{item}.value", depth + 1)
+            entries = f"transform(map_entries({text}), {item} -> named_struct('key', {item}.key, 'value', {entry}))"
+            return f"sort_array({entries})", f"array<struct<key:{key.text},value:{type}>>"
+        case "array":
+            element, type = _without_maps(shape.children[0], item, depth + 1)
+            return f"transform({text}, {item} -> {element})", f"array<{type}>"
+    fields = [
+        _without_maps(each, f"{text}.`{name.replace('`', '``')}`", depth)
+        for name, each in zip(shape.fields, shape.children, strict=True)
+    ]
+    built = ", ".join(f"'{place}', {field}" for place, (field, _) in enumerate(fields))
+    types = ",".join(f"{place}:{type}" for place, (_, type) in enumerate(fields))
+    return f"IF({text} IS NULL, NULL, named_struct({built}))", f"struct<{types}>"
 
 
 def negated(operand: Expression) -> Expression:

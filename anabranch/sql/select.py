@@ -22,7 +22,7 @@ from anabranch.sql.scope import Field, Scope
 from anabranch.sql.stars import spelled_out
 from anabranch.sql.subqueries import apply_subqueries
 from anabranch.sql.syntax import Call, Expr, Name, Star
-from anabranch.sql.syntax_walk import conjuncts, has_aggregate, strip
+from anabranch.sql.syntax_walk import below, conjuncts, has_aggregate, strip, windows_in
 from anabranch.sql.windows import window_rows
 
 
@@ -53,13 +53,14 @@ def select_rows(
         relation, builder = grouped.relation, grouped.builder
         items = [_regrouped(builder, each) for each in items]
         relation = filter_rows(builder, relation, select.having)
+        relation = window_rows(builder, relation, nodes, windows)  # of groups, not of what generators make of them
+    builder, relation, items = _generate(builder, relation, items)
     outputs = {each.name.lower(): each.value for each in reversed(items)}
     sorting = replace(builder, aliases={**outputs, **builder.aliases}, aliases_first=True)
-    later = [*nodes, *_present(select.qualify)]
+    later = [*(each.value for each in items if isinstance(each.value, Expr)), *_present(select.qualify)]
     relation = window_rows(builder, relation, later, windows)
     relation = window_rows(sorting, relation, [each.value for each in ordering.order], windows)
     relation = filter_rows(builder, relation, select.qualify)
-    relation, items = _generate(builder, relation, items)
     return _projected(builder, sorting, relation, items, select.distinct, ordering)
 
 
@@ -72,9 +73,21 @@ def filter_rows(builder: Builder, relation: Relation, condition: Expr | None) ->
     if condition is None:
         return relation
     nodes = conjuncts(condition)
-    applied = apply_subqueries(builder, relation, nodes)
-    filtered = Filter(applied, builder.predicates(nodes))
+    inside = replace(builder, values=dict(builder.values), bare=dict(builder.bare))
+    applied = apply_subqueries(inside, relation, _aliased_above(inside, nodes))
+    applied = apply_subqueries(inside, applied, nodes)
+    filtered = Filter(applied, inside.predicates(nodes))
     return builder.context.narrowed(filtered, relation.names)
+
+
+def _aliased_above(builder: Builder, nodes: Sequence[Expr]) -> list[Expr]:
+    """Items of the list that conditions on aggregates or windows call by their aliases: as they stand in the list.
+
+    Spark cannot move such a condition below the list, and so no NOT of it down to a subquery there.
+    """
+    above = [each for each in nodes if has_aggregate(each) or any(windows_in(each))]
+    aliases = (builder.alias_of(name) for node in above for name in below(node))
+    return [each for each in aliases if isinstance(each, Expr)]
 
 
 def planned_items(builder: Builder, items: Sequence[Item]) -> list[Planned]:
@@ -126,9 +139,10 @@ def _regrouped(builder: Builder, item: Planned) -> Planned:
     return replace(item, value=key.value)
 
 
-def _generate(builder: Builder, relation: Relation, items: list[Planned]) -> tuple[Relation, list[Planned]]:
-    """A generator in the SELECT list becomes a Generate below it, and its columns take its place."""
+def _generate(builder: Builder, relation: Relation, items: list[Planned]) -> tuple[Builder, Relation, list[Planned]]:
+    """A generator in the SELECT list becomes a Generate below it, and its columns take its place and its alias."""
     result: list[Planned] = []
+    aliases = dict(builder.aliases)
     for item in items:
         call = strip(item.value) if isinstance(item.value, Expr) else None
         if not isinstance(call, Call) or call.function not in GENERATORS:
@@ -139,7 +153,8 @@ def _generate(builder: Builder, relation: Relation, items: list[Planned]) -> tup
         relation = rows.relation
         for field in rows.fields:
             result.append(Planned(field.name, field.column.value, (field.name,)))
-    return relation, result
+            aliases[field.name.lower()] = field.column.value
+    return replace(builder, aliases=aliases), relation, result
 
 
 def _projected(

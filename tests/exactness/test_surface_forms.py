@@ -116,6 +116,41 @@ QUERIES = {
         "(max(s) AS m, count(*) FILTER (WHERE a > 1) AS n, count(1) AS k, first(a) AS f FOR b IN (1, 2))"
     ),
     "path_into_a_call": "SELECT parse_json(concat('{\"k\": ', a, '}')):k::int AS v FROM t",
+    # Generators of the list come before windows, QUALIFY and ORDER BY, but after windows over groups.
+    "generated_then_sorted": "SELECT a, explode(array(a, b)) AS e FROM t ORDER BY a DESC, e LIMIT 3",
+    "generated_and_shadowing": "SELECT b, explode(array(a, b)) AS a FROM t ORDER BY a DESC, b LIMIT 3 OFFSET 1",
+    "sorted_by_their_own_name": "SELECT explode(array(a, b)) FROM t ORDER BY col LIMIT 4",
+    "sorted_by_place": "SELECT a, posexplode(array(a, b)) AS (p, e) FROM t ORDER BY p DESC, e, a LIMIT 3",
+    "generated_then_qualified": (
+        "SELECT a, explode(array(a, b)) AS e FROM t QUALIFY row_number() OVER (PARTITION BY e ORDER BY a) = 1"
+    ),
+    "generated_then_counted": "SELECT a, explode(array(a, b)) AS e FROM t QUALIFY count(*) OVER (PARTITION BY a) > 2",
+    "generated_with_a_window": "SELECT a, explode(array(a, b)) AS e, count(*) OVER (PARTITION BY a) AS n FROM t",
+    "generated_twice_used": "SELECT explode(array(a, b)) AS e, e + 1 AS f, sum(b) OVER (PARTITION BY a) AS s FROM t",
+    "generated_and_asked_for": (
+        "SELECT a, explode(array(a, b)) AS e FROM t QUALIFY e IN (SELECT a FROM o) AND sum(e) OVER (PARTITION BY a) > 1"
+    ),
+    "generated_from_groups": (
+        "SELECT a, explode(array(count(*), sum(b))) AS e, rank() OVER (ORDER BY count(*), a) AS r FROM t GROUP BY a"
+    ),
+    "generated_from_groups_qualified": (
+        "SELECT a, explode(array_sort(collect_list(b))) AS e FROM t GROUP BY a "
+        "QUALIFY row_number() OVER (PARTITION BY a ORDER BY e) = 1"
+    ),
+    # Aliases of subqueries where rows are filtered; maps inside of keys.
+    "alias_of_a_subquery_in_having": "SELECT a, (SELECT count(*) FROM o) AS n FROM t GROUP BY a HAVING n > 1",
+    "alias_of_in_in_having": "SELECT a, a IN (SELECT a FROM o) AS i FROM t GROUP BY a HAVING NOT i OR count(*) > 1",
+    "alias_of_in_below_having": "SELECT a, a IN (SELECT a FROM o) AS i FROM t GROUP BY a HAVING NOT i",
+    "alias_of_a_sum_in_having": "SELECT a, sum(b) + (SELECT min(c) FROM o) AS s FROM t GROUP BY a HAVING s > 2",
+    "alias_of_a_subquery_in_qualify": (
+        "SELECT a, b, (SELECT max(c) FROM o WHERE o.a = t.a) AS n FROM t "
+        "QUALIFY n > 1 AND row_number() OVER (PARTITION BY a ORDER BY b) = 1"
+    ),
+    "maps_in_a_key": "SELECT array(map(a, b)) AS k, count(*) AS n FROM t WHERE a > 0 GROUP BY array(map(a, b))",
+    "maps_in_a_struct": (
+        "SELECT k.m[1] AS x, count(*) AS n FROM "
+        "(SELECT struct(map(a, map(b, a)) AS m, b) AS k FROM t WHERE a > 0 AND b > 0) GROUP BY k"
+    ),
     # What is kept meanwhile has a type that a lake cannot hold.
     "interval_as_key": "SELECT string(k) AS k, count(*) AS n FROM (SELECT make_dt_interval(a) AS k FROM t) GROUP BY k",
     "sum_of_intervals": "SELECT a, extract(DAY FROM sum(make_dt_interval(b))) AS d FROM t GROUP BY a",

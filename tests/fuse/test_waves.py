@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
@@ -15,10 +14,12 @@ from anabranch.algebra.interpret import Environment, NotABagError, Table, ZSet, 
 from anabranch.algebra.relation import (
     FILE,
     IS_THERE,
+    LEAVES,
     POSITION,
     ROWID,
     WAS_THERE,
     After,
+    Aggregate,
     Before,
     Change,
     Column,
@@ -51,8 +52,8 @@ from anabranch.fuse.steps import Piece, Step
 from anabranch.fuse.tables import WORTH_WAITING, Near
 from anabranch.fuse.waves import Cutter
 from tests.delta.harness import Node, Tally
-from tests.plans import random_relation
-from tests.tables import VALUES, plus, random_change, random_tables, tick
+from tests.plans import aggregation, random_relation
+from tests.tables import TABLES, VALUES, plus, random_change, random_tables, tick
 
 FLAGS = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
 ADDRESS = (Column(FILE, "string"), Column(POSITION, "bigint"))
@@ -154,11 +155,14 @@ def run(
 
 
 def _seen(relation: Relation, environment: Environment, ghosts: Random | None) -> ZSet:
-    """The rows of a job. Where weights are looked at, it may see a row come and go besides, unless summed up."""
+    """The rows of a job. Where weights are looked at, it may see a row come and go besides, unless summed up.
+
+    Leaves always are.
+    """
     change = dict(environment.change)
 
     def with_ghosts(each: Relation) -> Relation:
-        if ghosts is None or not isinstance(each, Weigh) or isinstance(each.child, Consolidate):
+        if ghosts is None or not isinstance(each, Weigh) or isinstance(each.child, (Consolidate, *LEAVES)):
             return each
         name = f"ghosts {len(change)}"
         row = tuple(ghosts.choice(VALUES.get(column.type, (None,))) for column in each.child.columns)
@@ -284,9 +288,9 @@ def total_copies(rows: ZSet) -> list[tuple[object, ...]]:
     return [row for row, weight in rows.items() for _ in range(weight)]
 
 
-def is_kept_right_with_ghosts(seed: int, ticks: int = 4) -> bool:
+def is_kept_right_with_ghosts(seed: int, kernel: Relation | None = None, ticks: int = 4) -> bool:
     rng = Random(seed)
-    kernel, tables = random_relation(rng, surface=False), random_tables(rng)
+    kernel, tables = kernel or random_relation(rng, surface=False), random_tables(rng)
     node = NodeInWaves(kernel, layout(kernel), ghosts=rng)
     try:
         node.fill(tables)
@@ -303,17 +307,28 @@ def is_kept_right_with_ghosts(seed: int, ticks: int = 4) -> bool:
 
 @pytest.mark.usefixtures("cut_small")
 def test_jobs_need_not_agree_on_terms_that_cancel() -> None:
-    assert [seed for seed in range(1000) if not is_right_with_ghosts(seed)] == []
-    assert [seed for seed in range(1000) if not is_kept_right_with_ghosts(seed)] == []
+    assert [seed for seed in range(300) if not is_right_with_ghosts(seed)] == []
+    assert [seed for seed in range(700) if not is_kept_right_with_ghosts(seed)] == []
+
+
+def test_jobs_need_not_agree_on_an_extreme_that_comes_and_goes() -> None:
+    """The least value of a sum of tables: a job that takes it for gone and one that does not read the group again."""
+    both = UnionAll(tuple(_as_group_and_value(Scan(name, TABLES[name])) for name in ("t", "u")))
+    kernel = Aggregate(both, ("group",), (aggregation("least", "min", both.column("value").value, "bigint"),))
+    assert [seed for seed in range(200) if not is_kept_right_with_ghosts(seed, kernel)] == []
+
+
+def _as_group_and_value(scan: Scan) -> Relation:
+    group, value, *_ = scan.columns
+    return Project(scan, (Output("group", group.value), Output("value", value.value)))
 
 
 @pytest.mark.usefixtures("cut_small")
-@pytest.mark.parametrize("is_right", [is_right_with_ghosts, is_kept_right_with_ghosts])
-def test_keys_of_terms_that_cancel_are_caught(is_right: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_terms_that_cancel_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault that took out a group in one job and did not put it back in the next."""
     for module in (keyed, outer_join, keyed_state, merge):
         monkeypatch.setattr(module, "touched_keys", keys_of)
-    assert any(not is_right(seed) for seed in range(1000))
+    assert any(not is_kept_right_with_ghosts(seed) for seed in range(1000))
 
 
 def chain(width: int, first: int = 0) -> Relation:
