@@ -58,7 +58,8 @@ def go_on(graphs: int, seconds: float, processes: int) -> None:
         running: dict[Future[tuple[Tally, str, float]], int] = {}
         while running or waiting:
             while waiting and len(running) < processes and time.monotonic() < ends:
-                running[pool.submit(run_aside, waiting[0])] = waiting.pop(0)
+                number = waiting.pop(0)
+                running[pool.submit(run_aside, number)] = number
             if not running:
                 break
             for each in wait(running, return_when=FIRST_COMPLETED).done:
