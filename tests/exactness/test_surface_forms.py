@@ -151,6 +151,11 @@ QUERIES = {
         "SELECT k.m[1] AS x, count(*) AS n FROM "
         "(SELECT struct(map(a, map(b, a)) AS m, b) AS k FROM t WHERE a > 0 AND b > 0) GROUP BY k"
     ),
+    # Sessions below an aggregate that does not mind duplicates are merged all the same.
+    "least_of_sessions": (
+        "SELECT e, min(s) AS s, max(e) AS m FROM (SELECT session_window.start AS s, session_window.end AS e, count(*) "
+        "FROM (SELECT timestamp_seconds(a * 60) AS at FROM t) GROUP BY session_window(at, '90 seconds')) GROUP BY e"
+    ),
     # What is kept meanwhile has a type that a lake cannot hold.
     "interval_as_key": "SELECT string(k) AS k, count(*) AS n FROM (SELECT make_dt_interval(a) AS k FROM t) GROUP BY k",
     "sum_of_intervals": "SELECT a, extract(DAY FROM sum(make_dt_interval(b))) AS d FROM t GROUP BY a",
