@@ -74,6 +74,12 @@ REFUSED: dict[str, Refusal] = {
             "compute the subquery's value on one side first",
         ),
         Refusal(
+            "FULL JOIN on a column of the enclosing query",
+            "FULL_JOIN_ON_OUTER_COLUMN",
+            "Spark 4.2 loses rows of it that have no partner, and what it says counts",
+            "join in full first, and compare with the enclosing query's column in WHERE",
+        ),
+        Refusal(
             "recursion other than anchor UNION ALL step",
             "RECURSION_SHAPE",
             "only rounds of UNION ALL are understood",

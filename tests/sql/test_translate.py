@@ -101,6 +101,10 @@ def test_a_view_is_looked_through(translated: Translate) -> None:
         ("SELECT current_user AS who FROM t", "NONDETERMINISTIC_FUNCTION"),
         ("SELECT percentile_approx(a, 0.5) FROM t", "APPROXIMATE_AGGREGATE"),
         ("SELECT session_window(ts, b), count(*) FROM t GROUP BY session_window(ts, b)", "SESSION_GAP_VARIES"),
+        (
+            "SELECT (SELECT count(*) FROM t AS x FULL JOIN t AS y ON x.a = y.a AND y.b = t.b) AS n FROM t",
+            "FULL_JOIN_ON_OUTER_COLUMN",
+        ),
         ("SELECT TRANSFORM (a) USING 'cat' AS (b STRING) FROM t", "SYNTAX_NOT_UNDERSTOOD"),
     ],
 )
