@@ -165,10 +165,11 @@ def _table_call(context: Context, item: TableCall, parent: Scope | None) -> Rows
         raise refused("SYNTAX_NOT_UNDERSTOOD", "IDENTIFIER(...)")
     if any(isinstance(each, Nested) for each in call.arguments):
         raise refused("TABLE_ARGUMENT", call.function)
-    builder = Builder(context, Scope((), parent))
+    builder, base = Builder(context, Scope((), parent)), one_row()
+    if call.function in GENERATORS:
+        base = replace(base, relation=apply_subqueries(builder, base.relation, [call]))
     draft = builder.draft(call)
-    if call.function in GENERATORS and (draft.outer_columns or len(call.name) == 1):
-        base = one_row()
+    if call.function in GENERATORS and (draft.columns or draft.outer_columns or len(call.name) == 1):
         rows = generated(context, base, builder, call, False, item.alias, item.columns)
         outputs = tuple(Output(each.column.name, each.column.value) for each in rows.fields)
         return Rows(Project(rows.relation, outputs), rows.fields)

@@ -88,6 +88,7 @@ QUERIES = {
     ),
     "exists_after_some": "SELECT a FROM t WHERE EXISTS (SELECT c FROM o WHERE o.a = t.a OFFSET 1)",
     "subquery_in_lateral": "SELECT t.a, e.col FROM t, LATERAL explode(array((SELECT min(c) FROM o), t.b)) AS e",
+    "subquery_in_a_generator": "SELECT col + 1 AS c FROM explode(array(1, (SELECT max(c) FROM o)))",
     "subquery_on_lateral": (
         "SELECT t.a, l.c FROM t LEFT JOIN LATERAL (SELECT c FROM o WHERE o.a = t.a) AS l ON c > (SELECT min(c) FROM o)"
     ),
