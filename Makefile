@@ -29,10 +29,11 @@ lint: setup  ## ruff and mypy
 test: lint  ## lint and all tests but the long ones
 	$(RUN)/python -m tests.run
 
-soak: setup  ## the long tests: more seeds, more kills
+soak: setup  ## the long tests: more seeds, more kills, 3,000 random queries x 10 ticks (some hours)
 	$(RUN)/python -m pytest -m soak --durations=15
+	$(RUN)/python -m tests.exactness.soak --anew
 
-soak-sql: setup  ## 3,000 random queries x 10 ticks; goes on where the last go stopped
+soak-sql: setup  ## the random queries alone; goes on where the last go stopped
 	$(RUN)/python -m tests.exactness.soak
 
 bench: setup  ## differential against full: a GROUP BY of a million rows, then the TPC-H graph, fused and one by one

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 GRAPHS, NODES, TICKS = 150, 20, 10
 DEPTHS = (1, 2, 2, 3)
+OFTEN = (200, 200, 100)
+"""Of each construct, so many ticks with a changed result, with a retraction, with both sides of a join changed."""
 FIRST_SEED = 10_000
 RESULTS = Path(__file__).parent / "results"
 LINES, TALLY = RESULTS / "random-sql.txt", RESULTS / "random-sql-tally.json"
@@ -78,6 +80,15 @@ def _add_line(number: int, tally: Tally, wrong: str, seconds: float) -> None:
     print(line, flush=True)
 
 
+def shortcomings() -> list[str]:
+    """What the kept results lack: graphs not run, graphs that were wrong, constructs moved too seldom."""
+    lines = LINES.read_text().splitlines() if LINES.exists() else []
+    found = [line for line in lines if "wrong none" not in line]
+    if len(lines) < GRAPHS:
+        found.append(f"{len(lines)} of {GRAPHS} graphs were run")
+    return found + [f"moved too seldom: {name} {counts}" for name, counts in _kept().too_few(*OFTEN).items()]
+
+
 def _kept() -> Tally:
     return Tally.from_json(json.loads(TALLY.read_text())) if TALLY.exists() else Tally()
 
@@ -87,12 +98,17 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=GRAPHS, help="at most so many")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no graph after so long")
     parser.add_argument("--processes", type=int, default=2, help="so many side by side, each with its own Spark")
+    parser.add_argument("--anew", action="store_true", help="forget what was run before")
     parser.add_argument("--summary", action="store_true", help="print how often each construct was moved")
     given = parser.parse_args()
     if given.summary:
         print(_kept())
         return
+    if given.anew:
+        LINES.unlink(missing_ok=True)
+        TALLY.unlink(missing_ok=True)
     go_on(given.graphs, given.seconds, given.processes)
+    sys.exit("\n".join(shortcomings()) or None)
 
 
 if __name__ == "__main__":

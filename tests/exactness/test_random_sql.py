@@ -18,7 +18,7 @@ from tests.exactness.queries import balanced_queries, random_query
 from tests.exactness.run_graph import check, create, open_graph, run_graph
 from tests.exactness.shapes import Made
 from tests.exactness.soak import GRAPHS as MANY_GRAPHS
-from tests.exactness.soak import run as run_many
+from tests.exactness.soak import shortcomings
 from tests.exactness.tally import Tally
 
 if TYPE_CHECKING:
@@ -76,11 +76,10 @@ def test_balanced_graph(spark: SparkSession, number: int) -> None:
     run_graph(spark, balanced_graph(number), MANY_TICKS, Tally())
 
 
-@pytest.mark.soak
-def test_many_graphs(spark: SparkSession) -> None:
-    """3,000 queries through ten ticks each, and each construct moved much more often."""
-    found = Tally.sum(run_many(spark, number) for number in range(MANY_GRAPHS))
-    assert found.too_few(250, 250, 100) == {}, str(found)
+def test_3000_queries_were_run() -> None:
+    """What `make soak` has left: ten ticks of each, none wrong, and every construct moved often."""
+    assert MANY_GRAPHS * NODES >= 3_000
+    assert shortcomings() == []
 
 
 def test_small_steps_and_one_big_step_agree(spark: SparkSession) -> None:
