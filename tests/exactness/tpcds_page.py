@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anabranch
+from anabranch.errors import AnabranchError
 from anabranch.observe.report import Action
 from anabranch.project.apply import apply_project
 from anabranch.project.desired import Desired, Place, WantedTable
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[2] / "docs" / "tpcds.md"
 SCALE, SHARE, TICKS = 0.03, 0.04, 10
 OFTEN = 3
+HEAP = "10g"
+"""For the queries from scratch: with 4 gigabytes one of them could not build its hash table after the ninth tick."""
 HEAD = """# The 99 TPC-DS queries
 
 Made by `python -m tests.exactness.tpcds_page` (about an hour). Texts and data come from DuckDB's tpcds extension,
@@ -94,7 +97,12 @@ def _compare(lake: Lake, report: NodeReport, outcome: Outcome, tick: int) -> Non
         outcome.trouble = f"tick {tick}: {report.action} {report.reason}"
         return
     outcome.changed += bool(report.rows_inserted or report.rows_deleted)
-    result = lake.check(report.name)
+    try:
+        result = lake.check(report.name)
+    except AnabranchError as error:
+        outcome.trouble = f"tick {tick}: the query from scratch: {error.code}"
+        print(f"{report.name}: {error}", flush=True)
+        return
     outcome.exact += result.ok
     if not result:
         outcome.trouble = f"tick {tick}: wrong"
@@ -112,4 +120,4 @@ if __name__ == "__main__":
     from anabranch.spark.session import local_session
 
     with tempfile.TemporaryDirectory(prefix="anabranch-tpcds-") as made:
-        PAGE.write_text(page(run(local_session(), Path(made))))
+        PAGE.write_text(page(run(local_session({"spark.driver.memory": HEAP}), Path(made))))
