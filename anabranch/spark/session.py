@@ -49,8 +49,9 @@ UNSOUND_RULES = (
     "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
     "org.apache.spark.sql.catalyst.optimizer.CombineUnions",
 )
-"""Rules of Spark 4.2 that are wrong. The others move a subquery of the SELECT list. Below a LIMIT its join loses the
-order that is cut; into a UNION, such as a table of several files is read by, it fails with NoSuchElementException."""
+"""Rules of Spark 4.2 that are wrong. All but the first move a subquery of the SELECT list. Below a LIMIT its join loses
+the order that is cut; into a UNION, such as a table of several files is read by, it ends with NoSuchElementException.
+"""
 WITHOUT_CONSTRAINTS = {"spark.sql.constraintPropagation.enabled": "false"}
 """Spark 4.2 fails on what it infers of a subquery among the outputs of a query that is one side of a union, and
 infers two to the power of n conditions of one that names n columns, below a SELECT that renames them."""

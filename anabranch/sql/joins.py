@@ -6,7 +6,7 @@ USING (k): one column k (the preserved side's; coalesce of both for FULL), the s
 
 from __future__ import annotations
 
-from anabranch.algebra.expression import Expression, Outer, equals, expression
+from anabranch.algebra.expression import Expression, equals, expression
 from anabranch.algebra.holes import outer_columns
 from anabranch.algebra.relation import Apply, Filter, Join, JoinKind, LateralJoin, Output, Project, Relation
 from anabranch.sql.build import Builder
@@ -45,8 +45,6 @@ def join_rows(
     if any(True for each in conditions for _ in nested_in(each)):
         return Rows(_with_subqueries(builder, item.kind, left.relation, right.relation, conditions, lateral), fields)
     on = builder.predicates(conditions)
-    if item.kind == "full" and any(isinstance(part, Outer) for each in on for part in each.parts):
-        raise refused("FULL_JOIN_ON_OUTER_COLUMN")
     return Rows(_joined(context, item.kind, left.relation, right.relation, on, lateral), fields)
 
 
@@ -57,6 +55,8 @@ def _joined(
         if kind not in ("inner", "cross", "left"):
             raise refused("SYNTAX_NOT_UNDERSTOOD", f"{kind} lateral join")
         return LateralJoin(left, right, KINDS[kind], on)
+    if kind == "full" and any(each.outer_columns for each in on):
+        raise refused("FULL_JOIN_ON_OUTER_COLUMN")
     if kind == "right":
         turned = Join(right, left, JoinKind.LEFT, on)
         return Project(turned, tuple(Output(each.name, each.value) for each in left.columns + right.columns))
