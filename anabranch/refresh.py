@@ -122,8 +122,10 @@ class Tick:
         worked_out = time.perf_counter()
         version = self._commit(jobs)
         self._remember_those_without_data()
+        committed = time.perf_counter()
+        laid_out = self.engine.store.lay_out_missed(self.engine.settings.integer("key_index_max_bytes"))
         ended = time.perf_counter()
-        timings = {**self.seconds, "commit": ended - worked_out}
+        timings = {**self.seconds, "commit": committed - worked_out, "index": laid_out}
         reports = self._node_reports()
         report = Report(version.number, ended - started, jobs, reports, timings, self.notices, stages, self.table_scans)
         if self.outcomes:

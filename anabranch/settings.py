@@ -45,6 +45,12 @@ SETTINGS = {
         Setting("history_retention", "7d", "how long the changes a held or manual node still needs are kept"),
         Setting("compact_after_files", 64, "the scheduler compacts a table that has more files than this", minimum=2),
         Setting(
+            "key_index_max_bytes",
+            4_000_000_000,
+            "so much disk may be used for indexes that find rows of large files by their keys; 0: none",
+            minimum=0,
+        ),
+        Setting(
             "differential_max_change_ratio",
             0.5,
             "AUTO refreshes in full when more than this share of the inputs changed and no history says otherwise",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.algebra.relation import (
@@ -21,8 +23,10 @@ from anabranch.algebra.relation import (
     Relation,
     Stored,
 )
+from anabranch.delta.build import key_set
 from anabranch.fuse.at_hand import can_tell_apart
-from anabranch.fuse.reads import Table
+from anabranch.fuse.near import key_column
+from anabranch.fuse.reads import Read, Table
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.fuse.tables import Near
 from anabranch.inputs import TickInputs
@@ -43,6 +47,7 @@ class TickTables:
     runner: Runner
     inputs: TickInputs
     near: dict[str, Near] = field(default_factory=dict)
+    _indexed: dict[tuple[Table, str], bool] = field(default_factory=dict)
 
     def is_local(self, table: Relation) -> bool:
         """Whether its rows are at hand."""
@@ -103,15 +108,59 @@ class TickTables:
             self.runner.bind(leaf, Later(partial(self.inputs.store.read_both, *span)))
         return leaf
 
-    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
-        """The files of a source, or of a stored part, as they are; None if a lake's other ways are needed."""
+    def is_indexed(self, table: Table, column: str) -> bool:
+        """Whether rows are found by the values of a column, without a scan."""
+        if (table, column) not in self._indexed:
+            span, own = self._scanned(Versions(table)), _own(table)
+            is_there = span is not None and can_tell_apart(own)
+            names = {each.name for each in own}
+            self._indexed[table, column] = bool(
+                is_there and span is not None and self.inputs.store.can_pick(*span, names, column)
+            )
+        return self._indexed[table, column]
+
+    def raw(self, versions: Versions, columns: frozenset[str], reads: Sequence[Read]) -> RawLeaf | None:
+        """The picked rows of a source, or of a stored part, or its files as they are; None if neither will do."""
         span = self._scanned(versions)
         if span is None:
             return None
-        own = tuple(each for each in (versions.before or versions.scanned).columns if each.name != ROWID)
+        own = _own(versions.before or versions.scanned)
+        picked = self._picked(span, own, columns, reads) if can_tell_apart(own) else None
+        if picked is not None:
+            return RawLeaf((picked,), None)
         is_whole = self.inputs.store.is_medium(*span, len(own))
         here = self._here(span, own if is_whole else tuple(each for each in own if each.name in columns))
         return self._files(span, own) if here is None else RawLeaf((here,), None)
+
+    def _picked(
+        self, span: Span, own: tuple[Column, ...], columns: frozenset[str], reads: Sequence[Read]
+    ) -> Relation | None:
+        """A leaf of the rows that the reads ask for, ROWID and both flags; None if no index leads to them."""
+        asked = [self._asked(read) for read in reads]
+        wanted = tuple(each for each in own if each.name in columns)
+        names, wanted_names = ({each.name for each in some} for some in (own, wanted))
+        rows = None
+        if asked and all(asked):
+            rows = self.inputs.store.pick(*span, names, wanted_names, asked, self.runner.limit)
+        if rows is None:
+            return None
+        table, since, upto = span
+        name = f"{table}@{since}&{upto}/picked{self.runner.new_label()}"
+        leaf = After(name, (*wanted, Column(ROWID, "bigint"), *_FLAGS))
+        self.runner.bind_table(leaf, rows)
+        return leaf
+
+    def _asked(self, read: Read) -> dict[str, tuple[pa.Array, bool]]:
+        """By column that is a key of the read, its values, as far as they are at hand."""
+        asked = {}
+        for place, value in enumerate(read.values):
+            column = key_column(read, place)
+            if column is not None:
+                (keys,) = self.runner.reduced((key_set(read.small, (value,)),))
+                known = self.runner.known(keys)
+                if known is not None:
+                    asked[column] = (known.column(0).combine_chunks(), read.null_safe[place])
+        return asked
 
     def _here(self, span: Span, columns: tuple[Column, ...]) -> Relation | None:
         """A leaf of these columns, ROWID and both flags, at hand, if that is not much to read."""
@@ -157,3 +206,8 @@ class TickTables:
         if table not in self.inputs.pinned.sources or not (since.isdigit() and upto.isdigit()):
             return None
         return table, Version(int(since)), Version(int(upto))
+
+
+def _own(table: Relation) -> tuple[Column, ...]:
+    """The columns but for the rowid."""
+    return tuple(each for each in table.columns if each.name != ROWID)

@@ -55,7 +55,10 @@ class Nearby:
             return is_large and name_of(table) not in self.tables.near and not self.tables.is_here_as_a_whole(table)
 
         for name, named in named_keys(order, is_wanted).items():
-            found = zip(named.keys, self.reduced(tuple(named.keys.values())), strict=True)
+            named_by = {
+                column: each for column, each in named.keys.items() if not self._has_index(named.tables, column)
+            }
+            found = zip(named_by, self.reduced(tuple(named_by.values())), strict=True)
             keys = {column: each for column, each in found if self._is_selective(named.tables, column, each)}
             for versions in versions_of(self.tables, tuple(named.tables)):
                 as_keys = key_sets_at_hand(self.tables, self.reduced)
@@ -71,10 +74,15 @@ class Nearby:
         return near if is_there else None
 
     def has_all_of(self, read: Read) -> bool:
-        """Whether all rows that the read asks for are at hand, or in a table that is read as a whole."""
+        """Whether no scan is needed for the rows that the read asks for."""
+        is_whole = self.rows_of(read.table) is None and self._is_whole(read.table)
+        return is_whole or self.is_indexed(read) or self.covers(read)
+
+    def covers(self, read: Read) -> bool:
+        """Whether all rows that the read asks for are at hand."""
         near = self.rows_of(read.table)
         if near is None:
-            return self.is_picked_from(read.table)
+            return False
         for place, value in enumerate(read.values):
             known = near.keys.get(key_column(read, place) or "")
             if known is not None:
@@ -83,10 +91,20 @@ class Nearby:
                     return True
         return False
 
-    def is_picked_from(self, table: Table) -> bool:
-        """Whether the driver picks rows from it, for which it needs the keys at hand."""
-        is_whole = isinstance(table, Before | After) and self.tables.is_here_as_a_whole(table)
-        return is_whole or self.rows_of(table) is not None
+    def is_indexed(self, read: Read) -> bool:
+        """Whether an index leads to the rows that the read asks for."""
+        columns = [key_column(read, place) for place in range(len(read.keys))]
+        return any(each is not None and self.tables.is_indexed(read.table, each) for each in columns)
+
+    def is_picked(self, read: Read) -> bool:
+        """Whether the driver picks the rows, for which it needs the keys at hand."""
+        return self._is_whole(read.table) or self.rows_of(read.table) is not None or self.is_indexed(read)
+
+    def _is_whole(self, table: Table) -> bool:
+        return isinstance(table, Before | After) and self.tables.is_here_as_a_whole(table)
+
+    def _has_index(self, tables: set[Before | After], column: str) -> bool:
+        return all(self.tables.is_indexed(each, column) for each in tables)
 
     def _is_selective(self, tables: set[Before | After], column: str, keys: Relation) -> bool:
         """Whether few rows have these keys."""
@@ -95,7 +113,7 @@ class Nearby:
 
 def picked_from(rows: Relation) -> FindRaw:
     """The way to read that picks from rows at hand."""
-    return lambda versions, columns: RawLeaf((rows,), None)
+    return lambda versions, columns, reads: RawLeaf((rows,), None)
 
 
 @dataclass

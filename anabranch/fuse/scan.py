@@ -83,8 +83,8 @@ class RawLeaf:
     told: Callable[[pa.Table], pa.Table] | None
 
 
-FindRaw = Callable[[Versions, frozenset[str]], RawLeaf | None]
-"""The files that are scanned, of which these columns are read."""
+FindRaw = Callable[[Versions, frozenset[str], Sequence[Read]], RawLeaf | None]
+"""The rows that are scanned, of which these columns are read: at least those that the reads ask for."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def scan_of(versions: Versions, reads: Sequence[Read], suffix: str, at_hand: AtH
     told = [each for each in tables.values() if each is not None]
     read = {name for chain in chains.values() for name in chain.columns}
     read |= {name for read_by in own for key in read_by.keys for name in key.columns}
-    found = raw(versions, frozenset(read.union(shown)) - {ROWID})
+    found = raw(versions, frozenset(read.union(shown)) - {ROWID}, own)
     way = None if found is None else _raw(found, wide, own, chains, keys, shown, told)
     return Scan(Step(wide.over(wide.rows, (*shown, *told)), tuple(pieces), way), sides, rows)
 
@@ -137,7 +137,7 @@ def near_scan(
     None where there are no two versions, or where their files are not scanned as they are.
     """
     table = versions.after
-    found = None if table is None or not keys else raw(versions, frozenset(table.names))
+    found = None if table is None or not keys else raw(versions, frozenset(table.names), ())
     if table is None or found is None or found.told is None:
         return None
     reads = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from anabranch.algebra.relation import After, Before, Relation, Stored
-from anabranch.fuse.reads import Table
+from anabranch.fuse.reads import Read, Table
 from anabranch.fuse.scan import AtHand, KeySet, RawLeaf, Versions
 
 WORTH_WAITING = 100_000
@@ -45,8 +45,12 @@ class Tables(Protocol):
         """The leaf of the same rows with their rowids."""
         ...
 
-    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
-        """The files that are scanned as they are, at least these columns; None if that would not do."""
+    def raw(self, versions: Versions, columns: frozenset[str], reads: Sequence[Read]) -> RawLeaf | None:
+        """At least these columns of the rows that the reads ask for: picked, or files as they are; None: neither."""
+        ...
+
+    def is_indexed(self, table: Table, column: str) -> bool:
+        """Whether rows are found by the values of a column, without a scan."""
         ...
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:

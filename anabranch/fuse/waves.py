@@ -169,19 +169,19 @@ class Cutter:
     def _scans(
         self, chosen: dict[Relation, tuple[str, Read]], replaced: dict[Relation, Relation], reduced: Reduce
     ) -> Iterator[Step]:
-        """One scan of each table for all reads of this wave; none where the rows are near."""
+        """One scan of each table for all reads of this wave; none where the rows are near, or found by an index."""
         nearby = Nearby(self.tables, reduced)
-        by_table: dict[tuple[str, bool], dict[Relation, Read]] = {}
+        by_table: dict[tuple[str, str], dict[Relation, Read]] = {}
         for join, (_, read) in chosen.items():
-            is_near = nearby.rows_of(read.table) is not None and nearby.has_all_of(read)
-            by_table.setdefault((name_of(read.table), is_near), {})[join] = read
-        for (name, is_near), joins in by_table.items():
+            way = "near" if nearby.covers(read) else "index" if nearby.is_indexed(read) else ""
+            by_table.setdefault((name_of(read.table), way), {})[join] = read
+        for (name, way), joins in by_table.items():
             reads = tuple(joins.values())
             sides: dict[Relation, Relation] = {}
-            near = nearby.rows_of(reads[0].table) if is_near else None
+            near = nearby.rows_of(reads[0].table) if way == "near" else None
             found = versions_of(self.tables, [read.table for read in reads]) if near is None else (near.versions,)
             for versions in found:
-                suffix = f"~{self.label}{self._waves}{'n' if is_near else ''}"
+                suffix = f"~{self.label}{self._waves}{way}"
                 raw = self.tables.raw if near is None else picked_from(near.rows)
                 scan = scan_of(versions, reads, suffix, key_sets_at_hand(self.tables, reduced), raw)
                 sides |= scan.sides
@@ -214,7 +214,7 @@ class Cutter:
                 waiting.add(relation)
                 continue
             asked = self._asked(relation)
-            is_picked_here = relation in reads and nearby.is_picked_from(reads[relation][1].table)
+            is_picked_here = relation in reads and nearby.is_picked(reads[relation][1])
             if relation in reads:
                 inputs: Sequence[Relation] = (reads[relation][1].small,)
             elif asked is not None:

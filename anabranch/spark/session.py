@@ -225,6 +225,11 @@ def is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def shares_disk(spark: SparkSession) -> bool:
+    """Whether executors are threads of a process on this machine, so that they see its files."""
+    return not is_remote(spark) and str(spark.sparkContext.master).startswith("local")
+
+
 def check_java() -> None:
     """Raise JAVA_MISSING, with the command that installs it, unless Spark will find Java 17 or newer."""
     home = os.environ.get("JAVA_HOME")

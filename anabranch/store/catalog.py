@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import StorageError
@@ -18,6 +18,9 @@ from anabranch.store.connection import Connection
 from anabranch.store.protocol import TableInfo, Version, ViewInfo
 from anabranch.store.snapshots import SnapshotLog
 from anabranch.store.types import spark_type
+
+if TYPE_CHECKING:
+    from anabranch.store.key_index import KeyIndexes
 
 _KEPT_SCHEMAS = 64
 
@@ -96,8 +99,9 @@ class FileState:
 class Catalog:
     """Reads the catalog; tables are remembered per schema version, which never changes once it is there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, indexes: KeyIndexes) -> None:
         self.connection = connection
+        self.indexes = indexes
         self.log = SnapshotLog(connection)
         self._lock = threading.Lock()
         self._tables: dict[int, dict[str, Table]] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +16,25 @@ from anabranch.algebra.relation import Column
 from anabranch.errors import NotFoundError
 from anabranch.spark.identity import consolidate
 from anabranch.spark.quote import quoted
+from anabranch.spark.session import shares_disk
 from anabranch.store.arrow import to_frame
-from anabranch.store.catalog import Catalog, Table, snapshot_missing
+from anabranch.store.catalog import Catalog, Field, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
 from anabranch.store.few import few_changes, few_of_both, few_rows, is_medium
 from anabranch.store.first_rows import count_rows, first_rows
+from anabranch.store.key_index import KeyIndexes
+from anabranch.store.key_index_build import build, lay_out
 from anabranch.store.layout import check_readable, layout_of, schema_of
+from anabranch.store.local import both_locally
 from anabranch.store.maintain import Maintainer
 from anabranch.store.open import COMMIT_TIMEOUT_SECONDS, Opened, open_lake
+from anabranch.store.pick import by_size, can_pick, matching, miss, pick
 from anabranch.store.protocol import (
     ROWID,
     WEIGHT,
+    Asked,
     Commit,
     SnapshotInfo,
     StagedFiles,
@@ -52,19 +60,29 @@ def open_store(path: str, spark: SparkSession, catalog: str | None = None, creat
     return DuckLakeStore(open_lake(path, catalog, create), lambda: spark)
 
 
+@dataclass(frozen=True, eq=False)
+class _Tail:
+    """The rows of a table's small files in two states, as they were decoded last."""
+
+    fields: tuple[Field, ...]
+    scans: list[FileScan]
+    rows: pa.Table
+
+
 class DuckLakeStore:
     """One lake, open. May be used from several threads. `session` gives the one to read rows in, once it is needed."""
 
     def __init__(self, opened: Opened, session: Callable[[], SparkSession]) -> None:
         self._session = session
         self._opened = opened
-        self._catalog = Catalog(opened.connection)
+        self._catalog = Catalog(opened.connection, KeyIndexes(opened.index))
         self._planner = Planner(self._catalog)
         self._documents = DocumentReader(self._catalog, self._planner)
         self._versions = Versions(self._catalog, self._planner, self._documents)
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
+        self._tails: dict[int, _Tail] = {}
         self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
     def wait_for_commits(self, seconds: float) -> None:
@@ -178,6 +196,66 @@ class DuckLakeStore:
         scans = self._scans_of_both(table, since, upto)
         found = self._table(table, self._kept(table, upto))
         return few_of_both(self._catalog, found, scans, columns) if scans else None
+
+    def can_pick(self, table: str, since: Version, upto: Version, columns: Collection[str], key: str) -> bool:
+        """Whether rows of both versions are found by a key: the table has large files, and all have an index."""
+        large, _ = by_size(self._scans_of_both(table, since, upto))
+        narrow = self._table(table, self._kept(table, upto)).with_columns(columns)
+        return bool(large) and can_pick(self._catalog, narrow, large, [key])
+
+    def pick(
+        self,
+        table: str,
+        since: Version,
+        upto: Version,
+        columns: Collection[str],
+        wanted: Collection[str],
+        asked: Asked,
+        limit: int,
+    ) -> pa.Table | None:
+        """Rows of both versions, at least those asked for: of `columns` those wanted, ROWID and both flags.
+
+        None where an index of these columns is missing, which `lay_out_missed` then makes, or where they are more than
+        `limit`.
+        """
+        found = self._table(table, self._kept(table, upto)).with_columns(columns)
+        large, small = by_size(self._scans_of_both(table, since, upto))
+        if not large:
+            return None
+        if not all(can_pick(self._catalog, found, large, keys) for keys in asked):
+            for keys in asked:
+                miss(self._catalog, found, large, keys)
+            return None
+        rows = pick(self._catalog, found.with_columns(wanted), large, asked, limit)
+        if rows is None:
+            return None
+        return pa.concat_tables([rows, matching(self._tail(found, small), asked).select(rows.column_names)])
+
+    def _tail(self, table: Table, scans: list[FileScan]) -> pa.Table:
+        """The rows of a table's small files, decoded once for all that a tick picks."""
+        known = self._tails.get(table.number)
+        if known is None or known.fields != table.fields or list(map(id, known.scans)) != list(map(id, scans)):
+            names = [each.name for each in table.fields]
+            rows = both_locally(self._catalog, table, scans, names)
+            known = self._tails[table.number] = _Tail(table.fields, scans, rows)
+        return known.rows
+
+    def lay_out_missed(self, most_bytes: int) -> float:
+        """Make the indexes that were missed since the last time, as far as there is room; seconds that took."""
+        missed = self._catalog.indexes.take_missed()
+        if not missed or not shares_disk(self.spark):
+            return 0.0
+        started = time.perf_counter()
+        room = most_bytes - self._catalog.indexes.bytes()
+        work = []
+        for file, (columns, keys) in missed.items():
+            each = lay_out(self._catalog, file, columns, keys)
+            if each.bytes(file.rows) <= room:
+                room -= each.bytes(file.rows)
+                work.append(each)
+        if work:
+            build(self.spark, work)
+        return time.perf_counter() - started
 
     def read_raw(self, table: str, since: Version, upto: Version) -> RawRows | None:
         """The files of both versions as they are, each row with its address; None where that cannot be done."""

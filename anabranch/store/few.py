@@ -17,6 +17,7 @@ from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Plan
 from anabranch.store.layout import check_readable
 from anabranch.store.local import both_locally, cells_to_read, perform_locally
+from anabranch.store.pick import miss
 from anabranch.store.protocol import ROWID, WEIGHT
 from anabranch.store.scan import FileScan, rows_at_most
 
@@ -54,7 +55,9 @@ def is_medium(scans: Sequence[FileScan], columns: int) -> bool:
 def _performed(catalog: Catalog, table: Table, plan: Plan) -> pa.Table | None:
     check_readable(table)
     rows = rows_at_most(plan.scans) + sum(rows.num_rows for _, rows in plan.inlined)
-    if rows > FEW_ROWS or cells_to_read(table, plan) > FEW_CELLS:
+    if rows > FEW_ROWS or cells_to_read(catalog, table, plan) > FEW_CELLS:
+        if rows <= FEW_ROWS:
+            miss(catalog, table, [each for each in plan.scans if each.keep is not None])
         return None
     return perform_locally(catalog, table, plan)
 

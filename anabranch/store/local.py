@@ -14,14 +14,14 @@ from anabranch.store.catalog import Catalog, Field, Table
 from anabranch.store.changes import Plan
 from anabranch.store.decoded import Decoded
 from anabranch.store.defaults import default_array
+from anabranch.store.key_index import LARGE
 from anabranch.store.layout import ROW_ID_COLUMN, SNAPSHOT_COLUMN, layout_of
+from anabranch.store.pick import has_columns, rows_at
 from anabranch.store.project import Finder, by_id, by_name, field_type, project
 from anabranch.store.protocol import ROWID, WEIGHT
 from anabranch.store.scan import FileScan
 
 _LARGEST = 1 << 62
-_SMALL_FILE = 50_000
-"""Files with no more rows are read as a whole, whichever columns are asked for."""
 _decoded = Decoded(room=256 << 20)
 
 
@@ -66,16 +66,26 @@ def _there(rows: pa.Table, scan: FileScan) -> pa.Table:
     return flagged.append_column(IS_THERE, pa.array(now))
 
 
-def cells_to_read(table: Table, plan: Plan) -> int:
+def cells_to_read(catalog: Catalog, table: Table, plan: Plan) -> int:
     """How many values have to be decoded, those included that are only passed over."""
-    rows = sum(each.file.rows for each in plan.scans) + sum(int(rows.num_rows) for _, rows in plan.inlined)
-    return rows * (len(table.fields) + 1)
+    rows = sum(each.file.rows for each in plan.scans if not _has_index(catalog, table, each))
+    return (rows + sum(int(rows.num_rows) for _, rows in plan.inlined)) * (len(table.fields) + 1)
+
+
+def _has_index(catalog: Catalog, table: Table, scan: FileScan) -> bool:
+    """Whether chosen rows of a large file are read from its index."""
+    is_chosen = scan.keep is not None and scan.drop is None and scan.after is None and scan.upto is None
+    return is_chosen and scan.file.rows > LARGE and has_columns(catalog, table, scan)
 
 
 def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
+    if scan.keep is not None and _has_index(catalog, table, scan):
+        rows = rows_at(catalog, table, scan, scan.keep)
+        if rows is not None:
+            return _weighed(rows, scan.weight)
     layout = layout_of(catalog, table, scan.file, scan.hidden)
     find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
-    fields = () if scan.file.rows <= _SMALL_FILE else table.fields
+    fields = () if scan.file.rows <= LARGE else table.fields
     data = _decoded.get((scan.file.path, fields), lambda: _read(scan.file.path, fields, find))
     mask = pa.array(_mask(data, scan))
     there = data.filter(mask)

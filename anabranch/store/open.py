@@ -3,6 +3,7 @@
 <path>/catalog.sqlite    the catalog, unless it is in PostgreSQL
 <path>/data/             Parquet files
 <path>/staging/          files on their way into the lake
+<path>/index/            key indexes of large files, made anew where they are missing
 <path>/lock              held around BEGIN .. COMMIT
 """
 
@@ -38,6 +39,10 @@ class Opened:
     @property
     def staging(self) -> Path:
         return self.folder / "staging"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
 
 
 def open_lake(path: str, catalog: str | None, create: bool) -> Opened:

@@ -6,7 +6,7 @@ over many tables. A commit is data: actions, plus requirements that are checked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -185,6 +185,11 @@ class TableAt:
     version: Version
 
 
+Asked = Sequence[Mapping[str, "tuple[pa.Array, bool]"]]
+"""Rows asked for: those that in every column of one of these have a value that is given, or NULL if that is given and
+may meet NULL."""
+
+
 class Raw(Protocol):
     """All rows of some files, with FILE, POSITION and STORED_ROWID, those that are not there any more included."""
 
@@ -255,6 +260,30 @@ class Store(Protocol):
 
     def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
         """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
+        ...
+
+    def can_pick(self, table: str, since: Version, upto: Version, columns: Collection[str], key: str) -> bool:
+        """Whether few rows of both versions are found by a key without reading the others."""
+        ...
+
+    def pick(
+        self,
+        table: str,
+        since: Version,
+        upto: Version,
+        columns: Collection[str],
+        wanted: Collection[str],
+        asked: Asked,
+        limit: int,
+    ) -> pa.Table | None:
+        """Rows of both versions, at least those asked for: of `columns` those wanted, ROWID and both flags.
+
+        None where they cannot be found without reading the others, or where they are more than `limit`.
+        """
+        ...
+
+    def lay_out_missed(self, most_bytes: int) -> float:
+        """Make what would have spared reading large files since the last time; seconds that took."""
         ...
 
     def read_raw(self, table: str, since: Version, upto: Version) -> Raw | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
@@ -47,6 +48,7 @@ from anabranch.delta.rules import keyed, outer_join
 from anabranch.delta.state import delta, layout
 from anabranch.fuse import near as near_module
 from anabranch.fuse import waves as waves_module
+from anabranch.fuse.reads import Read
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.fuse.steps import Piece, Step
 from anabranch.fuse.tables import WORTH_WAITING, Near
@@ -82,7 +84,10 @@ class TestTables:
     def rows(self, table: Before | After) -> int:
         return self.sizes.get(table.table, self.size)
 
-    def raw(self, versions: Versions, columns: frozenset[str]) -> RawLeaf | None:
+    def is_indexed(self, table: Relation, column: str) -> bool:
+        return False
+
+    def raw(self, versions: Versions, columns: frozenset[str], reads: Sequence[Read]) -> RawLeaf | None:
         if versions.after is None or self.rows_per_key == inf:
             return None
         return RawLeaf((After(f"{versions.after.table}/files", (*versions.after.columns, *ADDRESS)),), told)

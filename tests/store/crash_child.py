@@ -24,6 +24,7 @@ from anabranch.store.changes import Planner
 from anabranch.store.commit import Committer
 from anabranch.store.crashpoints import reach
 from anabranch.store.documents import DocumentReader
+from anabranch.store.key_index import KeyIndexes
 from anabranch.store.local import perform_locally
 from anabranch.store.maintain import Maintainer
 from anabranch.store.open import open_lake
@@ -40,7 +41,7 @@ class BareLake:
 
     def __init__(self, folder: str | Path, catalog: str | None = None, grace_seconds: float = 0.0) -> None:
         self.opened = open_lake(str(folder), catalog, True)
-        self.catalog = Catalog(self.opened.connection)
+        self.catalog = Catalog(self.opened.connection, KeyIndexes(self.opened.index))
         self.planner = Planner(self.catalog)
         self.documents = DocumentReader(self.catalog, self.planner)
         self.versions = Versions(self.catalog, self.planner, self.documents)

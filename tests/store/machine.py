@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import StorageError
-from anabranch.store.catalog import Catalog, Table
+from anabranch.store.catalog import Catalog
 from anabranch.store.changes import Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
+from anabranch.store.key_index import KeyIndexes, Table
 from anabranch.store.maintain import Maintainer
 from anabranch.store.mend import note_columns, widen_ranges
 from anabranch.store.open import Opened, open_lake
@@ -75,7 +76,7 @@ class LakeMachine:
         self.folder = folder
         self.given_catalog = catalog
         self.opened: Opened = open_lake(str(folder), catalog, True)
-        self.catalog = Catalog(self.opened.connection)
+        self.catalog = Catalog(self.opened.connection, KeyIndexes(self.opened.index))
         self.planner = Planner(self.catalog)
         self.documents = DocumentReader(self.catalog, self.planner)
         self.versions = Versions(self.catalog, self.planner, self.documents)
