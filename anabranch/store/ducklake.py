@@ -226,7 +226,7 @@ class DuckLakeStore:
             for keys in asked:
                 miss(self._catalog, found, large, keys)
             return None
-        rows = pick(self._catalog, found.with_columns(wanted), large, asked, limit)
+        rows = pick(self._catalog, found, large, wanted, asked, limit)
         if rows is None:
             return None
         return pa.concat_tables([rows, matching(self._tail(found, small), asked).select(rows.column_names)])

@@ -49,20 +49,21 @@ def miss(catalog: Catalog, table: Table, scans: Sequence[FileScan], keys: Collec
         catalog.indexes.miss(scan.file, columns, [each for each in columns if each.name in keys])
 
 
-def pick(catalog: Catalog, table: Table, scans: Sequence[FileScan], asked: Asked, limit: int) -> pa.Table | None:
-    """The rows of large files in either of two states: the columns, ROWID, WAS_THERE, IS_THERE; None if too many."""
-    schema = _schema(table)
+def pick(
+    catalog: Catalog, table: Table, scans: Sequence[FileScan], wanted: Collection[str], asked: Asked, limit: int
+) -> pa.Table | None:
+    """The rows of large files in either of two states: the columns wanted, ROWID and both flags; None if too many."""
+    fields = {each.name: each for each in table.fields}
+    narrow = table.with_columns(wanted)
+    schema = _schema(narrow)
     parts = [schema.empty_table()]
     for scan in scans:
         index = catalog.indexes.of(scan.file)
-        found = [_found(index, {each.name: each for each in table.fields}, keys) for keys in asked]
-        positions = np.unique(np.concatenate(found))
+        positions = np.unique(np.concatenate([_found(index, fields, keys) for keys in asked]))
         if scan.drop is not None:
             positions = positions[~np.isin(positions, scan.drop)]
         limit -= len(positions)
-        if limit < 0:
-            return None
-        rows = rows_at(catalog, table, scan, positions)
+        rows = None if limit < 0 else rows_at(catalog, narrow, scan, positions)
         if rows is None:
             return None
         parts.append(_told(rows, scan, positions).cast(schema))

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from anabranch.algebra.relation import Column
 from anabranch.errors import StorageError
-from anabranch.store.catalog import Catalog
+from anabranch.store.catalog import Catalog, Table
 from anabranch.store.changes import Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
-from anabranch.store.key_index import KeyIndexes, Table
+from anabranch.store.key_index import KeyIndexes
 from anabranch.store.maintain import Maintainer
 from anabranch.store.mend import note_columns, widen_ranges
 from anabranch.store.open import Opened, open_lake
