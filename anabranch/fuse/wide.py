@@ -8,6 +8,7 @@ evaluate them elsewhere, and they may raise. Spark plans two projections instead
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from anabranch.algebra.relation import RESERVED_PREFIX, Column, Filter, Output, 
 
 FLAG = f"{RESERVED_PREFIX}wide_flag_"
 VALUE = f"{RESERVED_PREFIX}wide_value_"
+_WINDOW = re.compile(r"\bwindow\s*\(", re.IGNORECASE)
 LONGEST = 300
 """A chain whose expressions become longer than so many pieces, written over the rows themselves, is left as it is."""
 
@@ -113,4 +115,9 @@ def _where(flag: str, value: Expression) -> Expression:
 
 
 def _is_plain(expressions: tuple[Expression, ...]) -> bool:
-    return sum(len(each.parts) for each in expressions) <= LONGEST and all(each.deterministic for each in expressions)
+    return sum(len(each.parts) for each in expressions) <= LONGEST and all(map(_is_row_by_row, expressions))
+
+
+def _is_row_by_row(value: Expression) -> bool:
+    """Whether it can stand beside others: a SELECT with `window(time, ...)` loses its rows without a time."""
+    return value.deterministic and not any(_WINDOW.search(part) for part in value.parts if isinstance(part, str))

@@ -56,6 +56,13 @@ def test_equal_conditions_and_values_are_computed_once() -> None:
     assert text.count("a / b") == 2  # where the flag is true, and everywhere
 
 
+def test_time_windows_stand_alone() -> None:
+    """Spark drops rows without a time, and allows one window in a SELECT."""
+    start = expression("WINDOW ({}, '5 minutes').start", "timestamp", A)
+    assert chain_of(Project(T, (Output("start", start), Output("b", B)))) is None
+    assert chain_of(Project(T, (Output("windowed", A), Output("b", B)))) is not None
+
+
 def test_what_would_become_long_is_left_as_it_is() -> None:
     relation: Relation = T
     depth = 0
