@@ -166,6 +166,7 @@ QUERIES = {
         "SELECT t.a, r, CASE WHEN b > 1 THEN named_struct('x', 1, 'y', 'z') END AS s "
         "FROM t LEFT JOIN (SELECT a, array(named_struct('one', 1)) AS r FROM o WHERE c > 5) AS q ON q.a = t.a"
     ),
+    "star_without_columns": "SELECT t.*, o.* EXCEPT (a, c, xs), c FROM t JOIN o ON t.a = o.a",
     "limit_of_one_row": "SELECT sum(b) AS s FROM t LIMIT 1",
     "limit_all": "SELECT a, b FROM t LIMIT ALL",
     # Sessions below an aggregate that does not mind duplicates are merged all the same.
