@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anabranch.algebra.relation import Column
-from anabranch.algebra.types import assignable
+from anabranch.algebra.types import assignable, quoted_type
 from anabranch.errors import QueryError
 from anabranch.sql.statement_nodes import Assignment, Delete, Fragment, Insert, Update, ViewOf, quoted
 
@@ -83,7 +83,7 @@ def check_distinct(names: Sequence[str]) -> None:
 
 def stored(text: str, type: str, column: Column) -> str:
     """The value as it is stored in the column, or the refusal of Spark's store assignment."""
-    if type == column.type:
+    if type == column.type and "struct<" not in type:  # of a struct that may be NULL, PySpark wants fields that may be
         return text
     if not assignable(type, column.type):
         raise QueryError(
@@ -92,7 +92,7 @@ def stored(text: str, type: str, column: Column) -> str:
             "Spark's ANSI store assignment allows no such conversion",
             f"write CAST(... AS {column.type})",
         )
-    return f"CAST({text} AS {column.type})"
+    return f"CAST({text} AS {quoted_type(column.type)})"
 
 
 def delete_query(statement: Delete, target: Target, view_of: ViewOf) -> str:

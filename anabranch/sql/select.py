@@ -20,7 +20,7 @@ from anabranch.sql.query_syntax import Item, Select
 from anabranch.sql.refused import refused
 from anabranch.sql.scope import Field, Scope
 from anabranch.sql.stars import spelled_out
-from anabranch.sql.subqueries import apply_subqueries
+from anabranch.sql.subqueries import aliases_as_columns, apply_subqueries
 from anabranch.sql.syntax import Call, Expr, Name, Star
 from anabranch.sql.syntax_walk import below, conjuncts, has_aggregate, strip, windows_in
 from anabranch.sql.windows import window_rows
@@ -74,7 +74,8 @@ def filter_rows(builder: Builder, relation: Relation, condition: Expr | None) ->
         return relation
     nodes = conjuncts(condition)
     inside = replace(builder, values=dict(builder.values), bare=dict(builder.bare))
-    applied = apply_subqueries(inside, relation, _aliased_above(inside, nodes))
+    inside, applied = aliases_as_columns(inside, relation, nodes)
+    applied = apply_subqueries(inside, applied, _aliased_above(inside, nodes))
     applied = apply_subqueries(inside, applied, nodes)
     filtered = Filter(applied, inside.predicates(nodes))
     return builder.context.narrowed(filtered, relation.names)

@@ -22,17 +22,22 @@ Path = tuple[str, ...]
 
 def spelled_out(context: Context, scope: Scope, star: Star) -> list[tuple[str, Expression]]:
     """The columns a star stands for, with their names."""
-    values = _of_tables(scope, star) or _fields_of_struct(context, scope, star)
-    if not values:
+    values = _of_tables(scope, star)
+    if values is None:
+        values = _fields_of_struct(context, scope, star)
+    if values is None:
         raise refused("NAME_NOT_UNDERSTOOD", ".".join((*star.qualifier, "*")), context.source.place(star.start))
     return values
 
 
-def _of_tables(scope: Scope, star: Star) -> list[tuple[str, Expression]]:
+def _of_tables(scope: Scope, star: Star) -> list[tuple[str, Expression]] | None:
+    """None where no table is meant; an empty list where all of its columns are excluded."""
     fields, outer = scope.star(star.qualifier), False
     if not fields and star.qualifier and scope.find(star.qualifier) is None:
         fields, outer = scope.star_outer(star.qualifier), True
     found: list[tuple[str, Expression]] = []
+    if not fields:
+        return None
     for each in fields:
         excluded = [rest for parts in star.excluded for rest in _inside(each, parts)]
         if () not in excluded:
@@ -48,11 +53,11 @@ def _inside(field: Field, parts: Path) -> Iterable[Path]:
             yield tuple(part.lower() for part in parts[width + 1 :])
 
 
-def _fields_of_struct(context: Context, scope: Scope, star: Star) -> list[tuple[str, Expression]]:
+def _fields_of_struct(context: Context, scope: Scope, star: Star) -> list[tuple[str, Expression]] | None:
     """`s.*` where s is a column: its fields."""
     found = scope.find(star.qualifier) or scope.find_outer(star.qualifier)
     if found is None:
-        return []
+        return None
     (holder,) = context.typed([_holder(found)])
     excluded = [tuple(part.lower() for part in parts) for parts in star.excluded]
     return _fields(holder.parts, shape_of(holder.type), excluded)

@@ -17,15 +17,17 @@ In a condition that Spark evaluates within a join, `x NOT IN q` asks whether the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from anabranch.algebra.expression import expression, negated
 from anabranch.algebra.relation import Apply, ApplyKind, Column, Relation
 from anabranch.sql.build import Builder, canonical_text
 from anabranch.sql.query_syntax import Query
-from anabranch.sql.refused import refused
+from anabranch.sql.refused import RefusedError, refused
+from anabranch.sql.scope import Field
 from anabranch.sql.syntax import Conjunction, Disjunction, Equal, Expr, Name, Nested, NestedKind, Not, Paren
-from anabranch.sql.syntax_walk import nested_in
+from anabranch.sql.syntax_walk import nested_in, windows_in
 from anabranch.sql.tokens import Source
 
 KINDS = {
@@ -43,6 +45,24 @@ def apply_subqueries(
         for nested, negative in list(signed_subqueries(builder, node)):
             relation = apply_subquery(builder, relation, nested, negative, within_join)
     return relation
+
+
+def aliases_as_columns(builder: Builder, relation: Relation, nodes: Iterable[Expr]) -> tuple[Builder, Relation]:
+    """Items of the SELECT list that subqueries in the nodes call by their aliases, as columns that they can read."""
+    source, scope = builder.context.source, builder.scope
+    spans = [source.tokens[nested.start : nested.end] for node in nodes for nested in nested_in(node)]
+    words = {token.text.lower() for tokens in spans for token in tokens}
+    for name in [each for each in builder.aliases if each in words and scope.find((each,)) is None]:
+        item = builder.aliases[name]
+        with suppress(RefusedError):
+            if isinstance(item, Expr):
+                if any(call not in builder.values for call in windows_in(item)):
+                    continue
+                relation = apply_subqueries(builder, relation, [item])
+            value = builder.draft(item) if isinstance(item, Expr) else item
+            relation, (column,) = builder.context.extended(relation, [(name, value)])
+            scope = replace(scope, fields=(*scope.fields, Field(name, column)))
+    return replace(builder, scope=scope), relation
 
 
 def signed_subqueries(builder: Builder, node: Expr, negative: bool = False) -> Iterator[tuple[Nested, bool]]:

@@ -56,6 +56,8 @@ def window_rows(
         by_partition.setdefault(tuple(dict.fromkeys(c.name for c in each.partition)), []).append(each)
     for partition, group in by_partition.items():
         relation = _window(builder, relation, partition, group, columns)
+        settled = (builder.values[each.call].columns for each in group if _needs_total_order(each))
+        columns += tuple(relation.column(name) for name in dict.fromkeys(name for (name,) in settled))
     return relation
 
 
@@ -122,6 +124,15 @@ def _picks_from_peers(planned: _Planned) -> bool:
     return picking and not rows and not planned.call.within
 
 
+def _needs_total_order(planned: _Planned) -> bool:
+    """Whether rows that ORDER BY leaves tied get different values; copies of a row too, which later windows order by.
+
+    Which copy is the first in one window and in another has to be settled once, or their values pair up by chance.
+    """
+    rows = planned.spec.frame is not None and planned.spec.frame.rows
+    return rows or (bool(planned.spec.order) and planned.call.function in NEEDS_TOTAL_ORDER)
+
+
 def _order_text(planned: _Planned, columns: Sequence[Column], total: bool) -> list[Part]:
     """`PARTITION BY p ORDER BY o ASC NULLS FIRST`, and all columns where the order must be total."""
     parts: list[Part] = []
@@ -149,7 +160,7 @@ def _call(builder: Builder, planned: _Planned, columns: Sequence[Column], place:
     if call.function in APPROXIMATE:
         builder.context.refuse("APPROXIMATE_AGGREGATE", call.function, call.start)
     rows = spec.frame is not None and spec.frame.rows
-    total = rows or (bool(spec.order) and call.function in NEEDS_TOTAL_ORDER)
+    total = _needs_total_order(planned)
     if total:
         builder.context.note(TOTAL_NOTE.format(call.function))
     over: list[Part] = [" OVER (", *_order_text(planned, columns, total)]

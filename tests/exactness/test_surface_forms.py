@@ -152,6 +152,23 @@ QUERIES = {
         "SELECT k.m[1] AS x, count(*) AS n FROM "
         "(SELECT struct(map(a, map(b, a)) AS m, b) AS k FROM t WHERE a > 0 AND b > 0) GROUP BY k"
     ),
+    # Aliases inside of subqueries that filter; a structure that may be NULL, made of what may not.
+    "alias_in_a_subquery_of_having": (
+        "SELECT a AS k, sum(b) AS s FROM t GROUP BY a HAVING s IN (SELECT c - 1 FROM o WHERE o.a >= k)"
+    ),
+    "alias_in_exists_of_having": (
+        "SELECT a + 1 AS k, count(*) AS n FROM t GROUP BY a HAVING EXISTS (SELECT 1 FROM o WHERE o.a = k AND c > n)"
+    ),
+    "alias_in_a_subquery_of_qualify": (
+        "SELECT a, sum(b) OVER (PARTITION BY a) AS s FROM t QUALIFY EXISTS (SELECT 1 FROM o WHERE o.c = s)"
+    ),
+    "structs_that_may_be_null": (
+        "SELECT t.a, r, CASE WHEN b > 1 THEN named_struct('x', 1, 'y', 'z') END AS s "
+        "FROM t LEFT JOIN (SELECT a, array(named_struct('one', 1)) AS r FROM o WHERE c > 5) AS q ON q.a = t.a"
+    ),
+    "star_without_columns": "SELECT t.*, o.* EXCEPT (a, c, xs), c FROM t JOIN o ON t.a = o.a",
+    "limit_of_one_row": "SELECT sum(b) AS s FROM t LIMIT 1",
+    "limit_all": "SELECT a, b FROM t LIMIT ALL",
     # Sessions below an aggregate that does not mind duplicates are merged all the same.
     "least_of_sessions": (
         "SELECT e, min(s) AS s, max(e) AS m FROM (SELECT session_window.start AS s, session_window.end AS e, count(*) "

@@ -233,3 +233,12 @@ def test_a_condition_on_many_columns_is_planned_in_no_time(shop: Lake) -> None:
             where = some.format(", ".join(columns), number + 6)
             shop.sql(f"INSERT INTO wide SELECT c0 + 1, {', '.join(columns[1:])} FROM wide WHERE {where}")
     assert shop.table("wide").count() > 10_000
+
+
+def test_structs_that_may_be_null(shop: Lake) -> None:
+    """What a constant structure is made of is never NULL to Spark, though in another row the structure is."""
+    shop.sql("CREATE TABLE notes (id INT, note STRUCT<`a b`: INT, c: STRING>)")
+    shop.sql("INSERT INTO notes VALUES (1, named_struct('a b', 1, 'c', 'x')), (2, NULL)")
+    assert sorted(shop.table("notes").collect()) == [(1, (1, "x")), (2, None)]
+    shop.sql("UPDATE notes SET note = CASE WHEN id = 2 THEN named_struct('a b', 3, 'c', 'z') END")
+    assert sorted(shop.table("notes").collect()) == [(1, None), (2, (3, "z"))]

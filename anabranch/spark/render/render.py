@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.algebra.relation import (
+    WEIGHT,
     After,
     Aggregate,
     Before,
     Change,
+    Column,
     Consolidate,
     Distinct,
     Empty,
@@ -37,7 +39,9 @@ from anabranch.algebra.relation import (
     Weigh,
     Window,
 )
-from anabranch.spark.render.block import Shape
+from anabranch.algebra.types import quoted_type
+from anabranch.spark.quote import quoted
+from anabranch.spark.render.block import Shape, named
 from anabranch.spark.render.groups import (
     render_aggregate,
     render_consolidate,
@@ -103,4 +107,16 @@ def render(root: Relation, names: Names, broadcast_keys: bool = True) -> Rendere
     shape = scope.peek(root)
     entries = ", ".join(f"{name} AS ({text})" for name, text in scope.entries)
     with_list = f"WITH {entries} " if entries else ""
-    return Rendered(with_list + shape.text, shape.weighted, root.columns)
+    return Rendered(with_list + _nullable(shape, root.columns), shape.weighted, root.columns)
+
+
+def _nullable(shape: Shape, columns: tuple[Column, ...]) -> str:
+    """The text, any field of a struct allowed to be NULL: PySpark cannot collect a struct that is NULL otherwise."""
+    structs = [each for each in columns if "struct<" in each.type]
+    if not structs:
+        return shape.text
+    values = {each: f"CAST({quoted(each.name)} AS {quoted_type(each.type)})" for each in structs}
+    outputs = [named(values.get(each, quoted(each.name)), each.name) for each in columns]
+    if shape.weighted:
+        outputs.append(quoted(WEIGHT))
+    return f"SELECT {', '.join(outputs)} FROM ({shape.text})"
