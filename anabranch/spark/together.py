@@ -8,7 +8,7 @@ Columns of one type share slots, so the result is as wide as the widest query, h
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -31,18 +31,28 @@ _SLOT = "__ab_s"
 _number = count()
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows at hand that texts read under the name of a view. They are handed over to Spark if it has to know them."""
+
+    view: str
+    columns: tuple[Column, ...]
+    table: pa.Table
+
+
 @dataclass(frozen=True)
 class Text:
     """A query in Spark SQL and the columns of its result.
 
-    `size`: about how many operators it has, rows at hand counted as operators that take as long; `few`: it reads
-    nothing else.
+    `size`: about how many operators it has, rows at hand counted as operators that take as long; `given`: the rows at
+    hand; `few`: it reads nothing else.
     """
 
     sql: str
     columns: tuple[Column, ...]
     size: int = 1
     few: bool = False
+    given: tuple[Given, ...] = ()
 
 
 def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
@@ -62,9 +72,11 @@ def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
             spark.catalog.dropTempView(view)
 
 
-def collect_many(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:
+def collect_many(spark: SparkSession, texts: Sequence[Text], hand_over: Callable[[str], None]) -> list[pa.Table]:
     """The rows of every query, in order, by moderate groups that run side by side."""
     tables: dict[int, pa.Table] = {}
+    for view in dict.fromkeys(given.view for each in texts for given in each.given):
+        hand_over(view)
     for few, settings in ((True, FOR_FEW_ROWS), (False, FOR_SMALL_CHANGES)):
         places = [place for place, each in enumerate(texts) if each.few is few]
         if places:
