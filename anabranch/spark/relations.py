@@ -32,11 +32,13 @@ from anabranch.fuse.reduce import reduced
 from anabranch.fuse.steps import Piece
 from anabranch.spark.failure import TooLargeError, running
 from anabranch.spark.local_rows import frame_of
+from anabranch.spark.prepared import PreparedQueries
 from anabranch.spark.quote import quoted
 from anabranch.spark.render import Bound, Rendered, render
 from anabranch.spark.rows import Later
 from anabranch.spark.session import kept_by_executors
-from anabranch.spark.together import Given, Text, collect_many
+from anabranch.spark.texts import Given, Text
+from anabranch.spark.together import collect_many
 from anabranch.spark.types import struct_of
 
 if TYPE_CHECKING:
@@ -53,12 +55,20 @@ _number = itertools.count()
 class Relations:
     """Relations in, DataFrames and Arrow tables out. Its views go when it is closed.
 
-    `limit`: a result with more rows is not collected but stays with the executors.
+    `limit`: a result with more rows is not collected but stays with the executors; `prepared`: queries that were run
+    before, by others.
     """
 
-    def __init__(self, spark: SparkSession, lake: str = "", limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: str = "",
+        limit: int = DEFAULT_LIMIT,
+        prepared: PreparedQueries | None = None,
+    ) -> None:
         self.spark = spark
         self.limit = limit
+        self._prepared = PreparedQueries() if prepared is None else prepared
         self._prefix = f"__ab_{re.sub(r'[^0-9a-zA-Z]', '_', lake)}_{os.getpid()}_"
         self._names: dict[Relation, Bound] = {}
         self._tables: dict[Relation, pa.Table] = {}
@@ -235,7 +245,7 @@ class Relations:
         """The rows of every query; None if they are more than `limit`."""
         try:
             with running():
-                tables = collect_many(self.spark, texts, self._hand_over)
+                tables = collect_many(self.spark, texts, self._hand_over, self._prepared)
         except TooLargeError:
             return None
         return None if sum(each.num_rows for each in tables) > self._most(limit) else tables

@@ -30,7 +30,7 @@ from anabranch.spark.rowids import (
 from anabranch.spark.rows import Rows, frame_in
 from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 from anabranch.spark.staged import Stager
-from anabranch.spark.together import Text
+from anabranch.spark.texts import Text
 from anabranch.spark.types import struct_of
 
 
