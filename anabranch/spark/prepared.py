@@ -26,6 +26,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Column
+from anabranch.errors import AnabranchError
 from anabranch.spark.quiet import quietly
 from anabranch.spark.quote import quoted
 from anabranch.spark.repeatable import means_the_same_each_time, starts_anew_each_time
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 MOST = 400
 """So many queries are kept, a few hundred kilobytes of Java each."""
+IDLE = 10
+"""One makes room for another if it was not asked while so many times `most` others were: where more than fit are asked
+in turn, those that are kept stay, and the others run as any other."""
 MOST_SEEN = 20_000
 _SLOT = re.compile(r"`__ab_slot (\d+)`")
 _number = count()
@@ -86,6 +90,14 @@ class Run:
         return self.query.run(self.given)
 
 
+@dataclass(eq=False)
+class _Entry:
+    """A query, or None if the text cannot be run twice, and how many texts had come when it was last asked."""
+
+    query: Query | None
+    asked_at: int
+
+
 class PreparedQueries:
     """The queries that a lake has prepared. Their files go when it is closed."""
 
@@ -93,7 +105,8 @@ class PreparedQueries:
         self._most = most
         self._lock = threading.Lock()
         self._seen: set[int] = set()
-        self._queries: OrderedDict[Key, Query | None] = OrderedDict()
+        self._asked = 0
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def runs(self, spark: SparkSession, texts: Sequence[Text]) -> list[Run | None]:
@@ -110,40 +123,54 @@ class PreparedQueries:
     def close(self) -> None:
         """Forget all."""
         with self._lock:
-            self._queries.clear()
+            self._entries.clear()
             self._seen.clear()
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None
 
-    def _is_due(self, key: Key) -> bool:
-        """Whether the text was seen before and is not prepared yet."""
+    def __len__(self) -> int:
+        """How many queries are prepared."""
         with self._lock:
-            if key in self._queries:
+            return sum(each.query is not None for each in self._entries.values())
+
+    def _is_due(self, key: Key) -> bool:
+        """Whether the text was seen before, is not prepared yet, and there is room for it."""
+        with self._lock:
+            self._asked += 1
+            if key in self._entries:
                 return False
             seen = hash(key)
             if seen in self._seen:
-                return True
+                return self._has_room()
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
             self._seen.add(seen)
             return False
 
+    def _has_room(self) -> bool:
+        if len(self._entries) < self._most:
+            return True
+        oldest = next(iter(self._entries.values()))
+        return self._asked - oldest.asked_at > IDLE * self._most
+
     def _run(self, key: Key, given: tuple[Given, ...]) -> Run | None:
         with self._lock:
-            query = self._queries.get(key)
-            if query is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
-            self._queries.move_to_end(key)
-            return Run(query, given)
+            entry.asked_at = self._asked
+            self._entries.move_to_end(key)
+            return None if entry.query is None else Run(entry.query, given)
 
     def _keep(self, key: Key, query: Query | None) -> None:
         with self._lock:
-            self._queries[key] = query
-            gone = [self._queries.popitem(last=False)[1] for _ in range(len(self._queries) - self._most)]
+            self._entries[key] = _Entry(query, self._asked)
+            surplus = len(self._entries) - self._most
+            gone = [self._entries.popitem(last=False)[1] for _ in range(surplus)]
         for each in gone:
-            if each is not None:
-                each.discard()
+            if each.query is not None:
+                each.query.discard()
 
     def _prepared(self, spark: SparkSession, key: Key) -> Query | None:
         """The query over new slots; None if it cannot be run twice."""
@@ -156,7 +183,7 @@ class PreparedQueries:
                 query = Query(frame, slots, threading.Lock())
                 if starts_anew_each_time(frame):
                     return query
-        except (PySparkException, Py4JError):  # what is wrong with it will be said when it is run
+        except (PySparkException, Py4JError, AnabranchError, OSError):  # what is wrong is said when it is run
             return None
         query.discard()
         return None

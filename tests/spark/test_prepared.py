@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 import anabranch
 from anabranch.algebra.relation import Column
 from anabranch.spark.local_rows import frame_of
-from anabranch.spark.prepared import PreparedQueries
+from anabranch.spark.prepared import IDLE, PreparedQueries
 from anabranch.spark.repeatable import means_the_same_each_time
 from anabranch.spark.session import private_session
 from anabranch.spark.texts import Given, Text
@@ -68,9 +68,6 @@ class Asked:
 
         return collect_many(self.spark, texts, hand_over, self.prepared)
 
-    def has_prepared(self) -> int:
-        return sum(each is not None for each in self.prepared._queries.values())
-
     def _view(self) -> str:
         self._views += 1
         return f"__ab_test_{id(self)}_{self._views}"
@@ -104,7 +101,7 @@ def test_every_type_comes_back_as_it_is(asked: Asked, kind: str) -> None:
     columns = (Column("v", kind), Column("n", "bigint"))
     table = pa.table({"v": pa.array(values, arrow), "n": pa.array(range(len(values)), pa.int64())})
     found = [asked("SELECT v, n FROM {0}", (columns, rows)) for rows in (table, table, table.slice(1), table)]
-    assert (asked.has_prepared(), asked.handed_over) == (1, 1)
+    assert (len(asked.prepared), asked.handed_over) == (1, 1)
     assert all(each.schema == found[0].schema for each in found)
     fresh, *again = [bits(each.column("v").to_pylist()) for each in found]
     assert again == [fresh, fresh[1:], fresh]
@@ -125,7 +122,7 @@ def test_rows_that_no_slot_takes_are_handed_over(asked: Asked, kind: str) -> Non
     made = asked.spark.sql(f"SELECT {OTHERS[kind]} AS v, 1L AS n").toArrow()
     for _ in range(3):
         assert asked("SELECT n FROM {0}", (columns, made)).num_rows == 1
-    assert (asked.has_prepared(), asked.handed_over) == (0, 3)
+    assert (len(asked.prepared), asked.handed_over) == (0, 3)
 
 
 def test_zeros_and_no_numbers_are_not_lost_by_a_filter(asked: Asked) -> None:
@@ -135,7 +132,7 @@ def test_zeros_and_no_numbers_are_not_lost_by_a_filter(asked: Asked) -> None:
         assert asked("SELECT v FROM {0} WHERE v = 0.0D", (columns, rows)).num_rows == 2
         assert asked("SELECT v FROM {0} WHERE v >= 1.0D", (columns, rows)).num_rows == 2
         assert asked("SELECT v FROM {0} WHERE v = double('NaN')", (columns, rows)).num_rows == 1
-    assert asked.has_prepared() == 3
+    assert len(asked.prepared) == 3
 
 
 def test_each_run_sees_the_rows_of_the_moment(asked: Asked) -> None:
@@ -143,7 +140,7 @@ def test_each_run_sees_the_rows_of_the_moment(asked: Asked) -> None:
     for many in (3, 3, 1, 0, 2_000, 60_000, 3):
         found = asked(sql, numbers(*range(many)), numbers(*range(many)))
         assert found.column("x").to_pylist() == [sum(range(many)) if many else None]
-    assert (asked.has_prepared(), asked.handed_over) == (1, 4)  # the first time, and rows that are too many
+    assert (len(asked.prepared), asked.handed_over) == (1, 4)  # the first time, and rows that are too many
 
 
 def test_a_plan_that_keeps_results_is_not_kept(asked: Asked) -> None:
@@ -156,7 +153,7 @@ def test_a_plan_that_keeps_results_is_not_kept(asked: Asked) -> None:
         for most in (3, 4, 5):
             found = asked(sql, numbers(*range(most)), numbers(*range(2)))
             assert found.num_rows == asked.spark.sql(_over(sql, most)).count()
-    assert asked.has_prepared() == 0
+    assert len(asked.prepared) == 0
 
 
 def _over(sql: str, most: int) -> str:
@@ -184,7 +181,7 @@ def test_an_error_does_not_spoil_the_next_run(asked: Asked) -> None:
         assert asked(sql, numbers(divisor)).column("x").to_pylist() == [6 // divisor]
         with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
             asked(sql, numbers(0))
-    assert asked.has_prepared() == 1
+    assert len(asked.prepared) == 1
 
 
 def test_one_query_is_asked_several_times_at_once(asked: Asked) -> None:
@@ -215,7 +212,7 @@ def test_columns_may_have_any_name(asked: Asked) -> None:
     for _ in range(3):
         found = asked(f"SELECT {outputs} FROM {{0}}", (columns, table))
         assert [column.to_pylist() for column in found.columns] == [[place] for place in range(len(names))]
-    assert asked.has_prepared() == 1
+    assert len(asked.prepared) == 1
 
 
 def test_other_settings_are_another_query(asked: Asked) -> None:
@@ -225,21 +222,28 @@ def test_other_settings_are_another_query(asked: Asked) -> None:
         for zone, hour in (("UTC", 0), ("Asia/Tokyo", 9)):
             asked.spark.conf.set("spark.sql.session.timeZone", zone)
             assert asked("SELECT hour(at) AS x FROM {0}", (columns, rows)).column("x").to_pylist() == [hour]
-    assert asked.has_prepared() == 2
+    assert len(asked.prepared) == 2
 
 
-def test_the_oldest_queries_go_with_their_files(asked: Asked) -> None:
+def test_queries_that_nobody_asks_any_more_go_with_their_files(asked: Asked) -> None:
     asked.prepared = PreparedQueries(most=2)
-    for plus in range(4):
-        for _ in range(2):
-            asked(f"SELECT x + {plus} AS x FROM {{0}}", numbers(plus))
-    assert asked.has_prepared() == 2
+    for text in ("SELECT x FROM {0}", "SELECT -x AS x FROM {0}", "SELECT x + 1 AS x FROM {0}"):
+        for _ in range(2 + 2 * IDLE):
+            asked(text, numbers(1))
     folder = asked.prepared._folder
     assert folder is not None
-    assert len(os.listdir(folder.name)) == 2
+    assert len(asked.prepared) == len(os.listdir(folder.name)) == 2
     asked.prepared.close()
     assert not os.path.exists(folder.name)
     asked.prepared.close()
+
+
+def test_where_more_than_fit_are_asked_in_turn_those_that_are_kept_stay(asked: Asked) -> None:
+    asked.prepared = PreparedQueries(most=2)
+    for _ in range(4):
+        for plus in range(4):
+            asked(f"SELECT x + {plus} AS x FROM {{0}}", numbers(1))
+    assert asked.handed_over == 4 + 3 * 2
 
 
 def test_files_that_somebody_has_cleared_away_are_written_again(asked: Asked) -> None:
@@ -270,6 +274,5 @@ def test_a_lake_prepares_what_its_ticks_ask_and_leaves_no_files(
             lake.sql(f"INSERT INTO sales VALUES ('b', {price})")
             lake.refresh()
             assert lake.check("towns").ok
-        prepared = lake._engine.prepared
-        assert any(each is not None for each in prepared._queries.values())
+        assert len(lake._engine.prepared) > 0
     assert not list(tmp_path.glob("anabranch-slots-*"))
