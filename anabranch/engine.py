@@ -18,6 +18,7 @@ from anabranch.pinned import Pinned, pin
 from anabranch.settings import Settings
 from anabranch.spark.analyze import SparkAnalyzer
 from anabranch.spark.lazy import OwnSession
+from anabranch.spark.prepared import PreparedQueries
 from anabranch.spark.run import Runner
 from anabranch.spark.session import configure
 from anabranch.spark.types import type_sql
@@ -65,6 +66,7 @@ class Engine:
     _programs: dict[tuple[str, int], tuple[_MadeFor, Program]] = field(default_factory=dict)
     _compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = field(default_factory=dict)
     ticks: TickLog = field(default_factory=TickLog)
+    prepared: PreparedQueries = field(default_factory=PreparedQueries)
     _as_it_was: dict[str, str] | None = None
     _restoring: int = 0
     _local: threading.local = field(default_factory=threading.local)
@@ -80,7 +82,7 @@ class Engine:
 
     def runner(self) -> Runner:
         """A fresh place to bind rows and run plans."""
-        return Runner(self.session)
+        return Runner(self.session, prepared=self.prepared)
 
     @property
     def time_zone(self) -> str:
@@ -184,6 +186,7 @@ class Engine:
 
     def close(self) -> None:
         self.store.close()
+        self.prepared.close()
         self.own_session.close()
 
 

@@ -74,7 +74,7 @@ class TickWork:
             self._choose_together()
             self._mark_fused()
         limit = self._engine.settings.integer("fused_refresh_max_delta_rows")
-        with Runner(self._engine.session, limit=limit) as runner:
+        with Runner(self._engine.session, limit=limit, prepared=self._engine.prepared) as runner:
             self._tables = TickTables(runner, self._inputs)
             with self._timed("read"):
                 self._read_ahead(limit)

@@ -21,7 +21,7 @@ from anabranch.spark.moved import Moved
 from anabranch.spark.relations import summed_up
 from anabranch.spark.rows import Rows
 from anabranch.spark.run import Runner
-from anabranch.spark.together import Text
+from anabranch.spark.texts import Text
 
 GUARD_TRIPPED = "GUARD_TRIPPED"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -32,11 +32,13 @@ from anabranch.fuse.reduce import reduced
 from anabranch.fuse.steps import Piece
 from anabranch.spark.failure import TooLargeError, running
 from anabranch.spark.local_rows import frame_of
+from anabranch.spark.prepared import PreparedQueries
 from anabranch.spark.quote import quoted
 from anabranch.spark.render import Bound, Rendered, render
 from anabranch.spark.rows import Later
 from anabranch.spark.session import kept_by_executors
-from anabranch.spark.together import Text, collect_many
+from anabranch.spark.texts import Given, Text
+from anabranch.spark.together import collect_many
 from anabranch.spark.types import struct_of
 
 if TYPE_CHECKING:
@@ -53,16 +55,25 @@ _number = itertools.count()
 class Relations:
     """Relations in, DataFrames and Arrow tables out. Its views go when it is closed.
 
-    `limit`: a result with more rows is not collected but stays with the executors.
+    `limit`: a result with more rows is not collected but stays with the executors; `prepared`: queries that were run
+    before, by others.
     """
 
-    def __init__(self, spark: SparkSession, lake: str = "", limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: str = "",
+        limit: int = DEFAULT_LIMIT,
+        prepared: PreparedQueries | None = None,
+    ) -> None:
         self.spark = spark
         self.limit = limit
+        self._prepared = PreparedQueries() if prepared is None else prepared
         self._prefix = f"__ab_{re.sub(r'[^0-9a-zA-Z]', '_', lake)}_{os.getpid()}_"
         self._names: dict[Relation, Bound] = {}
         self._tables: dict[Relation, pa.Table] = {}
-        self._not_handed_over: dict[Relation, pa.Table | Later] = {}
+        self._given: dict[str, Given] = {}
+        self._not_handed_over: dict[str, Given | Later] = {}
         self._loose: set[Relation] = set()  # known Z-sets that may name a row more than once
         self._rendered: dict[Relation, Rendered] = {}
         self._views: list[str] = []
@@ -84,6 +95,7 @@ class Relations:
         self._views.clear()
         self._names.clear()
         self._tables.clear()
+        self._given.clear()
         self._not_handed_over.clear()
         self._loose.clear()
         self._rendered.clear()
@@ -93,8 +105,8 @@ class Relations:
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
         self._forget_texts_with(relation)
         if isinstance(rows, Later):
-            self._names[relation] = Bound(self._new_view(), is_weighted)
-            self._not_handed_over[relation] = rows
+            self._names[relation] = bound = Bound(self._new_view(), is_weighted)
+            self._not_handed_over[bound.view] = rows
         else:
             self._names[relation] = Bound(self.view(rows), is_weighted)
 
@@ -103,8 +115,8 @@ class Relations:
         is_weighted = isinstance(relation, Change) if weighted is None else weighted
         rows = table.select([*relation.names, *([WEIGHT] if is_weighted else [])])
         self._forget_texts_with(relation)
-        self._names[relation] = Bound(self._new_view(), is_weighted, local=True)
-        self._tables[relation] = self._not_handed_over[relation] = rows
+        self._tables[relation] = rows
+        self._names[relation] = Bound(self._given_view(relation.columns, rows, is_weighted), is_weighted, local=True)
 
     def _forget_texts_with(self, relation: Relation) -> None:
         """Of a leaf that was not bound before there are none."""
@@ -114,8 +126,6 @@ class Relations:
     def bind_like(self, relation: Relation, other: Relation) -> None:
         """Read `relation` from where the other one is read, which has its columns too."""
         self._names[relation] = self._names[other]
-        if other in self._not_handed_over:
-            self._not_handed_over[relation] = self._not_handed_over[other]
 
     def is_bound(self, relation: Relation) -> bool:
         return relation in self._names
@@ -131,19 +141,31 @@ class Relations:
         return self._rendered[relation]
 
     def _about_to_run(self, relation: Relation) -> None:
-        """Hand over the rows that are read, and count the tables that are: one read twice is scanned twice."""
-        for leaf in leaves(relation):
-            rows = self._not_handed_over.pop(leaf, None)
-            bound = self._names.get(leaf)
-            if bound is not None and rows is not None:
-                here = isinstance(rows, pa.Table)
-                self.view(self._gathered(leaf.columns, rows, bound.weighted) if here else rows.frame, bound.view)
+        """Make the views of rows in files, and count the tables that are read: one read twice is scanned twice."""
+        for view in self._views_read(relation):
+            if isinstance(self._not_handed_over.get(view), Later):
+                self._hand_over(view)
         uses: dict[Relation, int] = {relation: 1}
         for each in reversed(list(iterate(relation))):
             if isinstance(each, Before | After) and not self.is_local(each):
                 self.table_scans += uses.get(each, 0)
             for child in () if self.is_bound(each) else each.children:
                 uses[child] = uses.get(child, 0) + uses.get(each, 0)
+
+    def _views_read(self, relation: Relation) -> Iterator[str]:
+        return (self._names[leaf].view for leaf in leaves(relation) if leaf in self._names)
+
+    def _given_to(self, relation: Relation) -> tuple[Given, ...]:
+        """The rows at hand that the relation reads."""
+        return tuple(self._given[view] for view in dict.fromkeys(self._views_read(relation)) if view in self._given)
+
+    def _hand_over(self, view: str) -> None:
+        """Let Spark know the rows of a view, if it does not yet."""
+        rows = self._not_handed_over.pop(view, None)
+        if isinstance(rows, Given):
+            self.view(self._gathered(rows), view)
+        elif rows is not None:
+            self.view(rows.frame, view)
 
     def is_bag(self, relation: Relation) -> bool:
         """Whether the relation's rows come without weights."""
@@ -152,7 +174,15 @@ class Relations:
     def frame(self, relation: Relation) -> DataFrame:
         """The relation as a DataFrame, with WEIGHT if it is a Z-set. No job runs yet."""
         self._about_to_run(relation)
+        for given in self._given_to(relation):
+            self._hand_over(given.view)
         return self._sql(self.rendered(relation).sql)
+
+    def _handed_over(self, text: Text) -> str:
+        """The query, what it reads known to Spark."""
+        for given in text.given:
+            self._hand_over(given.view)
+        return text.sql
 
     def collect(self, relation: Relation, limit: int | None = None) -> pa.Table | None:
         """The rows, a Z-set consolidated and with WEIGHT; None if there are more than `limit`."""
@@ -215,7 +245,7 @@ class Relations:
         """The rows of every query; None if they are more than `limit`."""
         try:
             with running():
-                tables = collect_many(self.spark, texts)
+                tables = collect_many(self.spark, texts, self._hand_over, self._prepared)
         except TooLargeError:
             return None
         return None if sum(each.num_rows for each in tables) > self._most(limit) else tables
@@ -262,7 +292,7 @@ class Relations:
         self._about_to_run(relation)
         columns = relation.columns + ((WEIGHT_COLUMN,) if rendered.weighted else ())
         few = self._reads_few_rows(relation) and not _has_collation(rendered.sql, relation)
-        return Text(rendered.sql, columns, self.size(relation), few)
+        return Text(rendered.sql, columns, self.size(relation), few, self._given_to(relation))
 
     def size(self, relation: Relation) -> int:
         """About how many operators Spark could plan in the time that it takes."""
@@ -294,15 +324,24 @@ class Relations:
         zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
         return to_arrow_schema(struct_of((*columns, WEIGHT_COLUMN)), timezone=zone).empty_table()
 
-    def _gathered(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
+    def _gathered(self, given: Given) -> DataFrame:
         """In one partition: operators over rows that are at hand then need no shuffle."""
-        return self.local(columns, table, weighted).coalesce(1)
+        with running():
+            return frame_of(self.spark, given.table, given.columns).coalesce(1)
 
     def local(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> DataFrame:
         """A small Arrow table as a frame."""
         weight = (WEIGHT_COLUMN,) if weighted else ()
         with running():
             return frame_of(self.spark, table.select([each.name for each in columns + weight]), columns + weight)
+
+    def _given_view(self, columns: tuple[Column, ...], table: pa.Table, weighted: bool) -> str:
+        """The name of a view of rows at hand. Spark gets them when something that reads it is run, if it needs them."""
+        columns += (WEIGHT_COLUMN,) if weighted else ()
+        view = self._new_view()
+        given = Given(view, columns, table.select([each.name for each in columns]))
+        self._given[view] = self._not_handed_over[view] = given
+        return view
 
     def view(self, frame: DataFrame, name: str = "") -> str:
         """The frame under a name, until the runner is closed."""

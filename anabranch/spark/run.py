@@ -30,7 +30,7 @@ from anabranch.spark.rowids import (
 from anabranch.spark.rows import Rows, frame_in
 from anabranch.spark.session import WITHOUT_CONSTRAINTS, tuned
 from anabranch.spark.staged import Stager
-from anabranch.spark.together import Text
+from anabranch.spark.texts import Text
 from anabranch.spark.types import struct_of
 
 
@@ -52,7 +52,7 @@ class Runner(Relations):
         most = NO_LIMIT if store is None else limit
         carried = self.carried(change, stored, part) if part else None
         if carried is not None:
-            rows = self._collected(self._sql(carried.sql), most)
+            rows = self._collected(self._sql(self._handed_over(carried)), most)
             found = None if rows is None else Located.of(rows)
         else:
             known = self.known_change(change)
@@ -75,14 +75,15 @@ class Runner(Relations):
         weighted = rendered.sql if rendered.weighted else f"SELECT *, 1L AS {quoted(WEIGHT)} FROM ({rendered.sql})"
         text = located_by_carrying(f"({weighted})", change.columns)
         columns = (*change.columns, WEIGHT_COLUMN, Column(ROWIDS, "array<bigint>"))
-        return Text(text, columns, self.size(terms), self._reads_few_rows(terms))
+        return Text(text, columns, self.size(terms), self._reads_few_rows(terms), self._given_to(terms))
 
     def rowids(self, columns: tuple[Column, ...], gone: pa.Table, stored: Rows) -> Text:
         """The query for the rowids of a few rows that go."""
         is_here = isinstance(stored, pa.Table)
-        view = self.view(self._gathered(columns, gone, True))
-        sql = rowids_by_scan(view, self._stored_view(columns, stored), columns, broadcast=not is_here)
-        return Text(sql, (Column(ROWID, "bigint"),), few=is_here)
+        views = self._given_view(columns, gone, True), self._stored_view(columns, stored)
+        sql = rowids_by_scan(*views, columns, broadcast=not is_here)
+        given = tuple(self._given[view] for view in views if view in self._given)
+        return Text(sql, (Column(ROWID, "bigint"),), few=is_here, given=given)
 
     def filled(
         self, relation: Relation, columns: tuple[Column, ...], limit: int, store: Stager, estimate: int | None = None
@@ -106,14 +107,16 @@ class Runner(Relations):
         gone = change.filter(pc.less(change.column(WEIGHT), 0))
         if gone.num_rows == 0:
             return Located.checked(change, no_rowids())
-        return Located.checked(change, self._rowids(self.rowids(columns, gone, stored).sql))
+        return Located.checked(change, self._rowids(self._handed_over(self.rowids(columns, gone, stored))))
 
     def _written(self, change: Relation, stored: Rows, store: Stager) -> Moved:
         """A large change: it stays with the executors, which write what is inserted; only rowids come here."""
         rows = self._kept(self._weighted(change))
         view = self.view(rows)
         columns = change.columns
-        deletes = self._rowids(rowids_by_scan(view, self._stored_view(columns, stored), columns, broadcast=False))
+        stored_view = self._stored_view(columns, stored)
+        self._hand_over(stored_view)
+        deletes = self._rowids(rowids_by_scan(view, stored_view, columns, broadcast=False))
         with running():
             (wanted,) = self.spark.sql(count_deleted(view)).collect()[0]
             check_deletes(wanted, deletes)
@@ -140,5 +143,5 @@ class Runner(Relations):
 
     def _stored_view(self, columns: tuple[Column, ...], stored: Rows) -> str:
         if isinstance(stored, pa.Table):
-            return self.view(self._gathered((*columns, Column(ROWID, "bigint")), stored, False))
+            return self._given_view((*columns, Column(ROWID, "bigint")), stored, False)
         return self.view(frame_in(stored))

@@ -8,7 +8,7 @@ Columns of one type share slots, so the result is as wide as the widest query, h
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.algebra.relation import Column
+from anabranch.spark.prepared import PreparedQueries
 from anabranch.spark.quote import quoted
 from anabranch.spark.session import FOR_FEW_ROWS, FOR_SMALL_CHANGES, tuned
 from anabranch.spark.side_by_side import grouped, side_by_side
+from anabranch.spark.texts import Text
 from anabranch.spark.types import columns_of, type_sql
 
 if TYPE_CHECKING:
@@ -29,20 +31,6 @@ if TYPE_CHECKING:
 _TAG = "__ab_tag"
 _SLOT = "__ab_s"
 _number = count()
-
-
-@dataclass(frozen=True)
-class Text:
-    """A query in Spark SQL and the columns of its result.
-
-    `size`: about how many operators it has, rows at hand counted as operators that take as long; `few`: it reads
-    nothing else.
-    """
-
-    sql: str
-    columns: tuple[Column, ...]
-    size: int = 1
-    few: bool = False
 
 
 def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
@@ -62,20 +50,54 @@ def collect_tagged(frames: Sequence[DataFrame]) -> list[pa.Table]:
             spark.catalog.dropTempView(view)
 
 
-def collect_many(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:
-    """The rows of every query, in order, by moderate groups that run side by side."""
+def collect_many(
+    spark: SparkSession, texts: Sequence[Text], hand_over: Callable[[str], None], prepared: PreparedQueries
+) -> list[pa.Table]:
+    """The rows of every query, in order: what is prepared is run, the rest by moderate groups, all side by side.
+
+    `hand_over` lets Spark know the rows at hand that a view stands for.
+    """
     tables: dict[int, pa.Table] = {}
     for few, settings in ((True, FOR_FEW_ROWS), (False, FOR_SMALL_CHANGES)):
         places = [place for place, each in enumerate(texts) if each.few is few]
         if places:
-            groups = grouped(places, [texts[place].size for place in places])
-            queries = [[texts[place] for place in group] for group in groups]
             with tuned(spark, settings):
-                for group, found in zip(
-                    groups, side_by_side(spark, partial(collect_texts, spark), queries), strict=True
-                ):
-                    tables.update(zip(group, found, strict=True))
+                jobs = list(_jobs(spark, texts, places, hand_over, prepared))
+                results = side_by_side(spark, lambda job: job.run(), jobs)
+                for job, found in zip(jobs, results, strict=True):
+                    tables.update(zip(job.places, found, strict=True))
     return [tables[place] for place in range(len(texts))]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is run at once: the tables of the texts at these places."""
+
+    places: Sequence[int]
+    run: Callable[[], list[pa.Table]]
+
+
+def _jobs(
+    spark: SparkSession,
+    texts: Sequence[Text],
+    places: Sequence[int],
+    hand_over: Callable[[str], None],
+    prepared: PreparedQueries,
+) -> Iterator[_Job]:
+    """One for each text that is prepared, and one for each group of others, whose rows are handed over."""
+    runs = dict(zip(places, prepared.runs(spark, [texts[place] for place in places]), strict=True))
+    others = [place for place in places if runs[place] is None]
+    for view in dict.fromkeys(given.view for place in others for given in texts[place].given):
+        hand_over(view)
+    for group in grouped(others, [texts[place].size for place in others]):
+        yield _Job(group, partial(collect_texts, spark, [texts[place] for place in group]))
+    for place, run in runs.items():
+        if run is not None:
+            yield _Job([place], partial(_alone, run))
+
+
+def _alone(run: Callable[[], pa.Table]) -> list[pa.Table]:
+    return [run()]
 
 
 def collect_texts(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:

@@ -93,7 +93,12 @@ class Block:
     @property
     def gathered(self) -> str:
         """The text, its rows known to be in one partition if they are at hand."""
-        return self.select(gather=self.local and self.scattered)
+        return self.select(gather=self.must_be_gathered)
+
+    @property
+    def must_be_gathered(self) -> bool:
+        """Whether all rows are in one partition, and Spark does not know it, nor of what is made of them."""
+        return self.local and self.scattered
 
     @property
     def is_bare(self) -> bool:

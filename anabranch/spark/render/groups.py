@@ -50,7 +50,7 @@ def render_aggregate(relation: Aggregate, scope: Scope) -> Shape:
     if not outputs:
         outputs = [named("COUNT(*)", "__ab_nothing")]
     group_by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return as_query(block, f"{block.head(outputs)} {block.body}{group_by}")
+    return as_query(block, f"{block.head(outputs, gather=block.must_be_gathered)} {block.body}{group_by}")
 
 
 def render_window(relation: Window, scope: Scope) -> Shape:

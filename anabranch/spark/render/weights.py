@@ -23,7 +23,7 @@ def consolidated(block: Block, columns: Sequence[Column], only_positive: bool = 
     if only_positive:
         having = f"CASE WHEN {total} < 0 THEN raise_error('{NEGATIVE_WEIGHT}') ELSE {total} > 0 END"
     outputs, keys = grouped(block, columns, exact=True)
-    head = block.head([*outputs, named(total, WEIGHT)])
+    head = block.head([*outputs, named(total, WEIGHT)], gather=block.must_be_gathered)
     return Query(f"{head} {block.body}{_group_by(keys)} HAVING {having}", True, block.recursions, block.local)
 
 
@@ -31,9 +31,11 @@ def distinct(block: Block, columns: Sequence[Column]) -> Query:
     """Each row once, as Spark's DISTINCT compares; maps, which it refuses, by identity."""
     if not any("map<" in each.type for each in columns):
         outputs = [named(block.cells[each.name].text, each.name) for each in columns]
-        return Query(f"{block.head(outputs, ' DISTINCT')} {block.body}", recursions=block.recursions, local=block.local)
+        head = block.head(outputs, " DISTINCT", block.must_be_gathered)
+        return Query(f"{head} {block.body}", recursions=block.recursions, local=block.local)
     outputs, keys = grouped(block, columns, exact=False)
-    return Query(f"{block.head(outputs)} {block.body}{_group_by(keys)}", recursions=block.recursions, local=block.local)
+    head = block.head(outputs, gather=block.must_be_gathered)
+    return Query(f"{head} {block.body}{_group_by(keys)}", recursions=block.recursions, local=block.local)
 
 
 def grouped(block: Block, columns: Sequence[Column], exact: bool) -> tuple[list[str], list[str]]:
