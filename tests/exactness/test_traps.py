@@ -177,15 +177,15 @@ def test_ties_in_a_window(shop: Lake) -> None:
 def test_copies_of_a_row_in_two_windows(shop: Lake) -> None:
     """Which copy comes first in the one window has to be known in the other, or their values pair up by chance."""
     given = [(1, 1), (1, 2), (2, 2), (2, None), (None, 3), (3, 5), (3, 5), (5, 8)]
-    source(shop, "copies", "x INT, y INT", *given)
+    source(shop, "alike", "x INT, y INT", *given)
     stream(
         shop,
-        "neighbours_of_copies",
+        "neighbours_alike",
         "SELECT x, lead(y, 1, -1) OVER (PARTITION BY x ORDER BY y) AS a, lag(y, 2, x) OVER (ORDER BY x, y) AS b, "
-        "first_value(y) OVER (PARTITION BY x ORDER BY y ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS c FROM copies",
+        "first_value(y) OVER (PARTITION BY x ORDER BY y ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS c FROM alike",
     )
-    moved(shop, "neighbours_of_copies", copies=([(4, 4), (1, 2), (None, None)], [(3, 5), (3, 5)]))
-    moved(shop, "neighbours_of_copies", copies=([(1, 1), (1, 1), (2, None)], [(1, 2)]))
+    moved(shop, "neighbours_alike", alike=([(4, 4), (1, 2), (None, None)], [(3, 5), (3, 5)]))
+    moved(shop, "neighbours_alike", alike=([(1, 1), (1, 1), (2, None)], [(1, 2)]))
 
 
 def test_ties_at_the_edge_of_the_first_rows(shop: Lake) -> None:
