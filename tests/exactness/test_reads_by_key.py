@@ -14,7 +14,7 @@ import pytest
 from anabranch import inputs
 from anabranch.store import ducklake, few, local, pick
 from anabranch.store.ducklake import DuckLakeStore
-from tests.exactness.lively import MOVED, changes_of, chosen_queries
+from tests.exactness.lively import GRAPHS, MOVED, TICKS, changes_of, chosen_queries
 from tests.exactness.run_graph import run_graph
 from tests.exactness.tally import Tally
 
@@ -55,3 +55,10 @@ def test_graph(
     run_graph(spark, made, ticks, Tally(), rng=changes_of(0), moved=MOVED)
     assert picks[False]
     assert bool(picks[True]) is bool(room), "rows were found by an index, if there could be one"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(GRAPHS))
+def test_all_graphs(spark: SparkSession, picks: Counter[bool], number: int) -> None:
+    run_graph(spark, chosen_queries(number), TICKS, Tally(), rng=changes_of(number), moved=MOVED)
+    assert picks[True]
