@@ -24,6 +24,7 @@ from anabranch.algebra.relation import (
     Stored,
 )
 from anabranch.delta.build import key_set
+from anabranch.delta.parts import PART_PREFIX
 from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.fuse.near import key_column
 from anabranch.fuse.reads import Read, Table
@@ -200,12 +201,25 @@ class TickTables:
         return self._span(scanned, scanned)
 
     def _span(self, first: Before | After, last: Before | After) -> Span | None:
-        """From one version of a source to another; None unless the lake has both: what moves now is not there yet."""
-        table, _, since = first.table.rpartition("@")
+        """From one version of a table to another; None unless the lake has both: what moves now is not there yet."""
+        name, _, since = first.table.rpartition("@")
         upto = last.table.rpartition("@")[2]
-        if table not in self.inputs.pinned.sources or not (since.isdigit() and upto.isdigit()):
+        table = self._in_lake(name)
+        if table is None or not (since.isdigit() and upto.isdigit()):
             return None
         return table, Version(int(since)), Version(int(upto))
+
+    def _in_lake(self, name: str) -> str | None:
+        """The id of the source that a leaf reads, or of a part of the node's own of which readers see all rows."""
+        pinned = self.inputs.pinned
+        if name in pinned.sources:
+            return name
+        node, _, part = name.partition("/")
+        if node not in pinned.nodes or not part.startswith(PART_PREFIX):
+            return None
+        stored = self.inputs.shown_part(pinned.nodes[node], part)
+        is_there = stored is not None and stored.flag is None and stored.table in pinned.part_names
+        return pinned.part(stored.table).id if is_there and stored is not None else None
 
 
 def _own(table: Relation) -> tuple[Column, ...]:
