@@ -1,4 +1,4 @@
-"""Queries over few rows that are planned once and run at each tick.
+"""Queries over few rows that are planned once and run at each tick, several of them as one job.
 
     key = the text with its views numbered, their columns, the session's settings
 
@@ -6,6 +6,9 @@ A tick asks what the last one asked, over other rows, and to parse, analyse and 
 it. A text that comes for the second time is planned over slots: files that get the rows of the moment before each run.
 The first time it is run as any other, because many are never asked again. Those that cannot be run twice are
 remembered, too.
+
+Texts that come together are planned as one query, whose job costs less than one for each. A text that is not asked for
+gets no rows; a query of which little is asked is planned anew, with those that its texts come with by then.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import re
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -31,19 +34,24 @@ from anabranch.spark.quiet import quietly
 from anabranch.spark.quote import quoted
 from anabranch.spark.repeatable import means_the_same_each_time, starts_anew_each_time
 from anabranch.spark.session import is_remote
-from anabranch.spark.side_by_side import side_by_side
+from anabranch.spark.side_by_side import apportioned, side_by_side
 from anabranch.spark.slots import Slot, fits
+from anabranch.spark.tagged import tagged, taken_apart
 from anabranch.spark.texts import Given, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST = 400
-"""So many queries are kept, a few hundred kilobytes of Java each."""
+"""So many texts are kept, a few hundred kilobytes of Java each."""
 IDLE = 10
 """One makes room for another if it was not asked while so many times `most` others were: where more than fit are asked
 in turn, those that are kept stay, and the others run as any other."""
 MOST_SEEN = 20_000
+GROUPS = 3
+"""Texts that come together are planned as so many queries, which run side by side."""
+TRIED = 4
+"""After so many runs less than half of what a query gives must have been asked for to plan it anew."""
 _SLOT = re.compile(r"`__ab_slot (\d+)`")
 _number = count()
 
@@ -54,48 +62,75 @@ class Key:
 
     text: str
     slots: tuple[tuple[Column, ...], ...]
+    columns: tuple[Column, ...]
     settings: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Query:
-    """A planned query and its slots, which one thread at a time may fill."""
+    """Texts that are planned as one, and the slots of each, which one thread at a time may fill.
 
-    frame: DataFrame
-    slots: tuple[Slot, ...]
-    lock: threading.Lock
+    Without a frame they cannot be run twice. `asked_at`: how many texts had come when one of them was last asked.
+    """
 
-    def run(self, given: Sequence[Given]) -> pa.Table:
-        """The result over these rows, one table for each slot."""
-        with self.lock:
-            for slot, each in zip(self.slots, given, strict=True):
-                slot.fill(each.table)
-            return self.frame.toArrow()
+    keys: tuple[Key, ...]
+    slots: tuple[tuple[Slot, ...], ...] = ()
+    frame: DataFrame | None = None
+    asked_at: int = 0
+    runs: int = 0
+    asked: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, given: Mapping[Key, Sequence[Given]]) -> dict[Key, pa.Table]:
+        """The results over these rows, one table for each slot."""
+        assert self.frame is not None
+        with self._lock:
+            for key, slots in zip(self.keys, self.slots, strict=True):
+                for place, slot in enumerate(slots):
+                    if key in given:
+                        slot.fill(given[key][place].table)
+                    else:
+                        slot.clear()
+            tables = taken_apart(self.frame.toArrow(), [each.columns for each in self.keys])
+            self.runs += 1
+            self.asked += len(given)
+        return {key: table for key, table in zip(self.keys, tables, strict=True) if key in given}
+
+    @property
+    def is_seldom_asked_as_a_whole(self) -> bool:
+        return self.runs >= TRIED and 2 * self.asked < self.runs * len(self.keys)
 
     def discard(self) -> None:
         """Remove the files, when nobody reads them any more."""
-        with self.lock:
-            for slot in self.slots:
-                slot.remove()
+        with self._lock:
+            for slots in self.slots:
+                for slot in slots:
+                    slot.remove()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Run:
-    """A prepared query over the rows of the moment."""
+    """A query over the rows of the moment; by text that is asked for, the place of what it gives."""
 
+    queries: PreparedQueries
     query: Query
-    given: tuple[Given, ...]
+    given: dict[Key, tuple[Given, ...]] = field(default_factory=dict)
+    by_key: dict[Key, int] = field(default_factory=dict)
 
-    def __call__(self) -> pa.Table:
-        return self.query.run(self.given)
+    @property
+    def places(self) -> list[int]:
+        return list(self.by_key.values())
 
-
-@dataclass(eq=False)
-class _Entry:
-    """A query, or None if the text cannot be run twice, and how many texts had come when it was last asked."""
-
-    query: Query | None
-    asked_at: int
+    def __call__(self) -> dict[int, pa.Table]:
+        """The tables by place. None at all if it failed: texts over no rows may raise though nobody asked for them."""
+        try:
+            tables = self.query.run(self.given)
+        except (PySparkException, Py4JError):
+            if len(self.given) == len(self.query.keys):
+                raise
+            self.queries.take_apart(self.query)
+            return {}
+        return {place: tables[key] for key, place in self.by_key.items()}
 
 
 class PreparedQueries:
@@ -105,87 +140,140 @@ class PreparedQueries:
         self._most = most
         self._lock = threading.Lock()
         self._seen: set[int] = set()
+        self._alone: set[Key] = set()
         self._asked = 0
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._queries: OrderedDict[Query, None] = OrderedDict()
+        self._by_key: dict[Key, Query] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def runs(self, spark: SparkSession, texts: Sequence[Text]) -> list[Run | None]:
-        """How to run each of the texts under the session's present settings; None for one that is not prepared."""
-        if not any(each.few for each in texts) or not _shares_our_disk(spark):
-            return [None] * len(texts)
+    def runs(self, spark: SparkSession, texts: Mapping[int, Text]) -> list[Run]:
+        """How to run the texts, each at a place, under the session's present settings; some may not be prepared."""
+        if not any(each.few for each in texts.values()) or not _shares_our_disk(spark):
+            return []
         settings = _settings(spark)
-        numbered = [_numbered(each, settings) for each in texts]
-        unknown = list(dict.fromkeys(each[0] for each in numbered if each is not None and self._is_due(each[0])))
-        for key, query in zip(unknown, side_by_side(spark, partial(self._prepared, spark), unknown), strict=True):
-            self._keep(key, query)
-        return [None if each is None else self._run(*each) for each in numbered]
+        found = ((place, each, _numbered(each, settings)) for place, each in texts.items())
+        numbered = [(place, each, *known) for place, each, known in found if known is not None]
+        due = {key: text.size for _, text, key, _ in numbered if self._is_due(key)}
+        groups = self._grouped(due)
+        for prepared in side_by_side(spark, partial(self._prepared, spark), groups):
+            for query in prepared:
+                self._keep(query)
+        return self._filled((place, key, given) for place, _, key, given in numbered)
 
     def close(self) -> None:
         """Forget all."""
         with self._lock:
-            self._entries.clear()
+            self._queries.clear()
+            self._by_key.clear()
             self._seen.clear()
+            self._alone.clear()
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None
 
-    def __len__(self) -> int:
-        """How many queries are prepared."""
+    def take_apart(self, query: Query) -> None:
+        """Its texts will be planned one by one."""
         with self._lock:
-            return sum(each.query is not None for each in self._entries.values())
+            self._alone.update(query.keys)
+        self._forget(query)
+
+    def __len__(self) -> int:
+        """How many texts are prepared."""
+        with self._lock:
+            return sum(each.frame is not None for each in self._by_key.values())
 
     def _is_due(self, key: Key) -> bool:
         """Whether the text was seen before, is not prepared yet, and there is room for it."""
         with self._lock:
             self._asked += 1
-            if key in self._entries:
+            if key in self._by_key:
                 return False
             seen = hash(key)
             if seen in self._seen:
                 return self._has_room()
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
+                self._alone.clear()
             self._seen.add(seen)
             return False
 
     def _has_room(self) -> bool:
-        if len(self._entries) < self._most:
+        if len(self._by_key) < self._most:
             return True
-        oldest = next(iter(self._entries.values()))
+        oldest = next(iter(self._queries))
         return self._asked - oldest.asked_at > IDLE * self._most
 
-    def _run(self, key: Key, given: tuple[Given, ...]) -> Run | None:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            entry.asked_at = self._asked
-            self._entries.move_to_end(key)
-            return None if entry.query is None else Run(entry.query, given)
+    def _grouped(self, sizes: Mapping[Key, int]) -> list[list[Key]]:
+        alone = [[key] for key in sizes if key in self._alone]
+        others = {key: size for key, size in sizes.items() if key not in self._alone}
+        return alone + apportioned(others, min(GROUPS, -(-len(others) // 2)))
 
-    def _keep(self, key: Key, query: Query | None) -> None:
-        with self._lock:
-            self._entries[key] = _Entry(query, self._asked)
-            surplus = len(self._entries) - self._most
-            gone = [self._entries.popitem(last=False)[1] for _ in range(surplus)]
-        for each in gone:
-            if each.query is not None:
-                each.query.discard()
+    def _filled(self, asked: Iterator[tuple[int, Key, tuple[Given, ...]]]) -> list[Run]:
+        """What is asked for, query by query. A text that is asked twice takes two runs."""
+        runs: list[Run] = []
+        for place, key, given in asked:
+            query = self._query_of(key)
+            if query is None:
+                continue
+            run = next((each for each in runs if each.query is query and key not in each.given), None)
+            if run is None:
+                run = Run(self, query)
+                runs.append(run)
+            run.given[key] = given
+            run.by_key[key] = place
+        for query in {each.query for each in runs if each.query.is_seldom_asked_as_a_whole}:
+            self._forget(query)
+        return [each for each in runs if not each.query.is_seldom_asked_as_a_whole]
 
-    def _prepared(self, spark: SparkSession, key: Key) -> Query | None:
-        """The query over new slots; None if it cannot be run twice."""
-        try:
-            if not means_the_same_each_time(spark, key.text):
+    def _query_of(self, key: Key) -> Query | None:
+        with self._lock:
+            query = self._by_key.get(key)
+            if query is None:
                 return None
-            slots = tuple(Slot(self._new_path(), columns) for columns in key.slots)
-            with quietly():
-                frame = _planned(spark, key.text, slots)
-                query = Query(frame, slots, threading.Lock())
-                if starts_anew_each_time(frame):
-                    return query
-        except (PySparkException, Py4JError, AnabranchError, OSError):  # what is wrong is said when it is run
-            return None
+            query.asked_at = self._asked
+            self._queries.move_to_end(query)
+            return None if query.frame is None else query
+
+    def _keep(self, query: Query) -> None:
+        with self._lock:
+            query.asked_at = self._asked
+            self._queries[query] = None
+            self._by_key.update(dict.fromkeys(query.keys, query))
+        while len(self._by_key) > self._most and len(self._queries) > 1:
+            self._forget(next(iter(self._queries)))
+
+    def _forget(self, query: Query) -> None:
+        with self._lock:
+            self._queries.pop(query, None)
+            for key in query.keys:
+                if self._by_key.get(key) is query:
+                    del self._by_key[key]
         query.discard()
+
+    def _prepared(self, spark: SparkSession, keys: Sequence[Key]) -> list[Query]:
+        """Queries over new slots: one for all texts, or one for each if some cannot be run twice."""
+        query = self._planned(spark, keys)
+        if query is not None:
+            return [query]
+        if len(keys) == 1:
+            return [Query(tuple(keys))]
+        return [query for key in keys for query in self._prepared(spark, [key])]
+
+    def _planned(self, spark: SparkSession, keys: Sequence[Key]) -> Query | None:
+        """The texts as one query; None if it cannot be run twice."""
+        query = None
+        try:
+            if all(means_the_same_each_time(spark, each.text) for each in keys):
+                slots = tuple(tuple(Slot(self._new_path(), columns) for columns in each.slots) for each in keys)
+                query = Query(tuple(keys), slots)
+                with quietly():
+                    query.frame = _frame(spark, query)
+                    if starts_anew_each_time(query.frame):
+                        return query
+        except (PySparkException, Py4JError, AnabranchError, OSError):  # what is wrong is said when it is run
+            pass
+        if query is not None:
+            query.discard()
         return None
 
     def _new_path(self) -> Path:
@@ -195,13 +283,21 @@ class PreparedQueries:
             return Path(self._folder.name) / f"{next(_number)}.parquet"
 
 
-def _planned(spark: SparkSession, text: str, slots: Sequence[Slot]) -> DataFrame:
-    """The text as a frame. It knows what the views stand for as soon as it is made."""
-    views = [f"__ab_slots_{next(_number)}_" for _ in slots]
-    try:
-        for view, slot in zip(views, slots, strict=True):
+def _frame(spark: SparkSession, query: Query) -> DataFrame:
+    """The texts as one frame. It knows what the views stand for as soon as it is made."""
+    views: list[str] = []
+
+    def text_over(key: Key, slots: Sequence[Slot]) -> str:
+        own = [f"__ab_slots_{next(_number)}_" for _ in slots]
+        views.extend(own)
+        for view, slot in zip(own, slots, strict=True):
             slot.frame(spark).createOrReplaceTempView(view)
-        return spark.sql(_SLOT.sub(lambda found: quoted(views[int(found.group(1))]), text))
+        return _SLOT.sub(lambda found: quoted(own[int(found.group(1))]), key.text)
+
+    try:
+        texts = [text_over(key, slots) for key, slots in zip(query.keys, query.slots, strict=True)]
+        columns = (each.columns for each in query.keys)
+        return spark.sql(tagged(list(zip(texts, columns, strict=True)), tasks=1))
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
@@ -216,7 +312,7 @@ def _numbered(text: Text, settings: str) -> tuple[Key, tuple[Given, ...]] | None
     pattern = "|".join(map(re.escape, by_view))
     sql = re.sub(pattern, lambda found: f"`__ab_slot {numbers.setdefault(found.group(), len(numbers))}`", text.sql)
     given = tuple(by_view[view] for view in numbers)
-    return Key(sql, tuple(each.columns for each in given), settings), given
+    return Key(sql, tuple(each.columns for each in given), text.columns, settings), given
 
 
 def _shares_our_disk(spark: SparkSession) -> bool:

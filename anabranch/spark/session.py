@@ -77,6 +77,8 @@ FOR_FEW_ROWS = {
     # Generating and compiling code takes longer than working through a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A file of rows at hand is read by one task: Spark takes it for this large (slots.SIZE).
+    "spark.sql.files.openCostInBytes": str(16 * 1024 * 1024),
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (

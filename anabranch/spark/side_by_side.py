@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
@@ -30,6 +30,16 @@ def grouped(items: Iterable[T], sizes: Iterable[int], largest: int = LARGEST_GRO
         groups[-1].append(each)
         room -= size
     return groups
+
+
+def apportioned(sizes: Mapping[T, int], groups: int) -> list[list[T]]:
+    """The items in so many groups of about the same size, each in order."""
+    loads = [0] * groups
+    place: dict[T, int] = {}
+    for each in sorted(sizes, key=lambda item: -sizes[item]):
+        place[each] = min(range(groups), key=loads.__getitem__)
+        loads[place[each]] += sizes[each]
+    return [[each for each in sizes if place[each] == number] for number in range(groups) if number in place.values()]
 
 
 def side_by_side(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

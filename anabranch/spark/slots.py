@@ -27,9 +27,9 @@ from anabranch.spark.types import parse_type, struct_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SIZE = 4 * 1024 * 1024
-"""In bytes; Spark reads no file of this size in two parts."""
-LARGEST = 2 * 1024 * 1024
+SIZE = 16 * 1024 * 1024
+"""In bytes, nearly all of it a hole that takes no room."""
+LARGEST = 8 * 1024 * 1024
 MOST_ROWS = 50_000
 _PLAIN = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "binary"))
 _TIMES = {"timestamp": True, "timestamp_ntz": False}
@@ -49,6 +49,7 @@ class Slot:
     def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
         self._path = path
         self._columns = columns
+        self._is_empty = False
         self._write(b"", b"")
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -59,9 +60,16 @@ class Slot:
 
     def fill(self, table: pa.Table) -> None:
         """Let the file have these rows."""
-        sink = pa.BufferOutputStream()
         schema = _file_schema(self._columns)
-        rows = table.select([each.name for each in self._columns]).rename_columns(schema.names).cast(schema)
+        self._put(table.select([each.name for each in self._columns]).rename_columns(schema.names).cast(schema))
+
+    def clear(self) -> None:
+        """Let the file have no rows."""
+        if not (self._is_empty and self._path.exists()):
+            self._put(_file_schema(self._columns).empty_table())
+
+    def _put(self, rows: pa.Table) -> None:
+        sink = pa.BufferOutputStream()
         pq.write_table(
             rows,
             sink,
@@ -74,6 +82,7 @@ class Slot:
         data = memoryview(sink.getvalue())
         footer = int.from_bytes(data[-_TRAILER:-4], "little") + _TRAILER
         self._write(data[:-footer], data[-footer:])
+        self._is_empty = rows.num_rows == 0
 
     def remove(self) -> None:
         """Delete the file."""

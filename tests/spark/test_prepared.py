@@ -6,7 +6,7 @@ import datetime
 import os
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,9 @@ from pyspark.errors import PySparkException
 
 import anabranch
 from anabranch.algebra.relation import Column
-from anabranch.spark.local_rows import frame_of
 from anabranch.spark.prepared import IDLE, PreparedQueries
 from anabranch.spark.repeatable import means_the_same_each_time
-from anabranch.spark.session import private_session
-from anabranch.spark.texts import Given, Text
-from anabranch.spark.together import collect_many
+from tests.spark.asked import Asked, numbers
 from tests.spark.test_local_rows import VALUES
 
 if TYPE_CHECKING:
@@ -40,48 +37,11 @@ MORE_VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-class Asked:
-    """Texts over rows, asked one after the other as ticks do."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.session.timeZone": "UTC"}
-        self.spark = private_session(spark, settings)
-        self.prepared = PreparedQueries()
-        self.handed_over = 0
-        self._views = 0
-
-    def __call__(self, sql: str, *rows: tuple[tuple[Column, ...], pa.Table]) -> pa.Table:
-        return self.together([self.text(sql, *rows)])[0]
-
-    def text(self, sql: str, *rows: tuple[tuple[Column, ...], pa.Table]) -> Text:
-        """`{0}` in the text is the first of the rows; no two texts have the same views."""
-        given = tuple(Given(self._view(), columns, table) for columns, table in rows)
-        return Text(sql.format(*(f"`{each.view}`" for each in given)), (Column("x", "bigint"),), few=True, given=given)
-
-    def together(self, texts: Sequence[Text]) -> list[pa.Table]:
-        by_view = {each.view: each for text in texts for each in text.given}
-
-        def hand_over(view: str) -> None:
-            self.handed_over += 1
-            rows = frame_of(self.spark, by_view[view].table, by_view[view].columns)
-            rows.coalesce(1).createOrReplaceTempView(view)
-
-        return collect_many(self.spark, texts, hand_over, self.prepared)
-
-    def _view(self) -> str:
-        self._views += 1
-        return f"__ab_test_{id(self)}_{self._views}"
-
-
 @pytest.fixture
 def asked(spark: SparkSession) -> Iterator[Asked]:
     made = Asked(spark)
     yield made
     made.prepared.close()
-
-
-def numbers(*values: int | None, name: str = "x") -> tuple[tuple[Column, ...], pa.Table]:
-    return (Column(name, "bigint"),), pa.table({name: pa.array(values, pa.int64())})
 
 
 def bits(value: Any) -> Any:
@@ -195,11 +155,11 @@ def test_one_query_is_asked_several_times_at_once(asked: Asked) -> None:
 
 
 def _alone(asked: Asked, sql: str, value: int) -> list[int]:
-    (run,) = asked.prepared.runs(asked.spark, [asked.text(sql, numbers(value))])
-    if run is None:  # the settings are others outside of `tuned`: the first time they are new
-        (run,) = asked.prepared.runs(asked.spark, [asked.text(sql, numbers(value))])
-    assert run is not None
-    found: list[int] = run().column("x").to_pylist()
+    """The settings are others outside of `tuned`: the first time they are new."""
+    runs = asked.prepared.runs(asked.spark, {7: asked.text(sql, numbers(value))})
+    runs = runs or asked.prepared.runs(asked.spark, {7: asked.text(sql, numbers(value))})
+    (run,) = runs
+    found: list[int] = run()[7].column("x").to_pylist()
     return found
 
 

@@ -4,6 +4,9 @@
 
 The side that is tested for partners must be a bag: a Z-set there is summed up first and then has positive weights,
 which may multiply. A condition on the tested side moves into ON, one on the preserved side stays in WHERE.
+
+Spark joins without an equality by sending one side to all, in a job of its own and only once for a plan. Where both
+sides are at hand an equality that always holds is put before the condition: `CAST(l.x IS NULL AS INT) & 0 = ...`.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def render_join(relation: Join, scope: Scope) -> Shape:
     if relation.kind is JoinKind.INNER:
         where += right.where
     else:
-        on += right.where
+        on = _with_a_key(relation, left, right, on + right.where)
     keeps_right = relation.kind not in (JoinKind.SEMI, JoinKind.ANTI)
     return Block(
         cells=both.cells if keeps_right else left.cells,
@@ -80,6 +83,14 @@ def _joinable(block: Block, child: Relation, scope: Scope, plain: bool) -> Block
 def _demand(child: Relation, read: Counter[str], passed_on: bool) -> Counter[str]:
     """How often each column of the child stands in the result: in ON, and once more if it is passed on."""
     return Counter({name: read[name] + passed_on for name in child.names})
+
+
+def _with_a_key(relation: Join, left: Block, right: Block, on: tuple[str, ...]) -> tuple[str, ...]:
+    """The condition with an equality that always holds, if it has none and all rows are at hand."""
+    sides = [next((cell for cell in side.cells.values() if cell.bare), None) for side in (left, right)]
+    zeros = [f"(CAST({cell.text} IS NULL AS INT) & 0)" for cell in sides if cell is not None]
+    has_key = any(each.equality for each in relation.on)
+    return on if has_key or len(zeros) < 2 or not (left.local and right.local) else (" = ".join(zeros), *on)
 
 
 def _source(kind: JoinKind, left: Block, right: Block, on: tuple[str, ...]) -> str:
