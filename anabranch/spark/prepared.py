@@ -35,7 +35,7 @@ from anabranch.spark.quote import quoted
 from anabranch.spark.repeatable import means_the_same_each_time, starts_anew_each_time
 from anabranch.spark.session import is_remote
 from anabranch.spark.side_by_side import apportioned, side_by_side
-from anabranch.spark.slots import Slot, fits
+from anabranch.spark.slots import Slot, SlotFullError, fits
 from anabranch.spark.tagged import tagged, taken_apart
 from anabranch.spark.texts import Given, Text
 
@@ -79,22 +79,36 @@ class Query:
     asked_at: int = 0
     runs: int = 0
     asked: int = 0
+    is_discarded: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, given: Mapping[Key, Sequence[Given]]) -> dict[Key, pa.Table]:
-        """The results over these rows, one table for each slot."""
-        assert self.frame is not None
+        """The results over these rows, one table for each slot; none at all if they do not fit, or it is discarded."""
         with self._lock:
-            for key, slots in zip(self.keys, self.slots, strict=True):
-                for place, slot in enumerate(slots):
-                    if key in given:
-                        slot.fill(given[key][place].table)
-                    else:
-                        slot.clear()
+            if self.frame is None or self.is_discarded:
+                return {}
+            try:
+                self._fill(given)
+            except SlotFullError:
+                return {}
             tables = taken_apart(self.frame.toArrow(), [each.columns for each in self.keys])
             self.runs += 1
             self.asked += len(given)
+            for slot in self._all_slots:
+                slot.clear_if_large()
         return {key: table for key, table in zip(self.keys, tables, strict=True) if key in given}
+
+    def _fill(self, given: Mapping[Key, Sequence[Given]]) -> None:
+        for key, slots in zip(self.keys, self.slots, strict=True):
+            for place, slot in enumerate(slots):
+                if key in given:
+                    slot.fill(given[key][place].table)
+                else:
+                    slot.clear()
+
+    @property
+    def _all_slots(self) -> Iterator[Slot]:
+        return (slot for slots in self.slots for slot in slots)
 
     @property
     def is_seldom_asked_as_a_whole(self) -> bool:
@@ -103,9 +117,9 @@ class Query:
     def discard(self) -> None:
         """Remove the files, when nobody reads them any more."""
         with self._lock:
-            for slots in self.slots:
-                for slot in slots:
-                    slot.remove()
+            self.is_discarded = True
+            for slot in self._all_slots:
+                slot.remove()
 
 
 @dataclass(frozen=True)
@@ -122,7 +136,10 @@ class Run:
         return list(self.by_key.values())
 
     def __call__(self) -> dict[int, pa.Table]:
-        """The tables by place. None at all if it failed: texts over no rows may raise though nobody asked for them."""
+        """The tables by place. None at all if they have to be had otherwise.
+
+        A text over no rows may raise though nobody asked for it.
+        """
         try:
             tables = self.query.run(self.given)
         except (PySparkException, Py4JError):
@@ -130,7 +147,7 @@ class Run:
                 raise
             self.queries.take_apart(self.query)
             return {}
-        return {place: tables[key] for key, place in self.by_key.items()}
+        return {place: tables[key] for key, place in self.by_key.items() if key in tables}
 
 
 class PreparedQueries:
@@ -162,9 +179,9 @@ class PreparedQueries:
 
     def close(self) -> None:
         """Forget all."""
+        for query in list(self._queries):
+            self._forget(query)
         with self._lock:
-            self._queries.clear()
-            self._by_key.clear()
             self._seen.clear()
             self._alone.clear()
             if self._folder is not None:
@@ -235,6 +252,9 @@ class PreparedQueries:
             return None if query.frame is None else query
 
     def _keep(self, query: Query) -> None:
+        """Another thread may have planned the same texts."""
+        for known in {self._by_key[key] for key in query.keys if key in self._by_key}:
+            self._forget(known)
         with self._lock:
             query.asked_at = self._asked
             self._queries[query] = None
@@ -261,19 +281,18 @@ class PreparedQueries:
 
     def _planned(self, spark: SparkSession, keys: Sequence[Key]) -> Query | None:
         """The texts as one query; None if it cannot be run twice."""
-        query = None
+        if not all(means_the_same_each_time(spark, each.text) for each in keys):
+            return None
+        slots = tuple(tuple(Slot(self._new_path(), columns) for columns in each.slots) for each in keys)
+        query = Query(tuple(keys), slots)
         try:
-            if all(means_the_same_each_time(spark, each.text) for each in keys):
-                slots = tuple(tuple(Slot(self._new_path(), columns) for columns in each.slots) for each in keys)
-                query = Query(tuple(keys), slots)
-                with quietly():
-                    query.frame = _frame(spark, query)
-                    if starts_anew_each_time(query.frame):
-                        return query
+            with quietly():
+                query.frame = _frame(spark, query)
+                if starts_anew_each_time(query.frame):
+                    return query
         except (PySparkException, Py4JError, AnabranchError, OSError):  # what is wrong is said when it is run
             pass
-        if query is not None:
-            query.discard()
+        query.discard()
         return None
 
     def _new_path(self) -> Path:

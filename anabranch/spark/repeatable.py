@@ -31,6 +31,8 @@ REPEATABLE_NODES = frozenset(
 )
 """Operators of Spark that start anew each time they are run."""
 _NODE = re.compile(r"[\s:+-]*(?:\*\(\d+\) )?(\w+)")
+_CUT = re.compile(r"more characters\s*\Z|Truncated plan of")
+"""Spark says so where it shows only the start of a long plan."""
 _CHANGES = NONDETERMINISTIC | TIME | TIME_WITHOUT_ARGUMENTS
 _SYNTAX = frozenset(
     (
@@ -53,6 +55,8 @@ def means_the_same_each_time(spark: SparkSession, text: str) -> bool:
 def starts_anew_each_time(frame: DataFrame) -> bool:
     """Whether every operator of the frame's physical plan is one that keeps nothing. Not to be asked over Connect."""
     plan: str = frame._jdf.queryExecution().executedPlan().toString()
+    if _CUT.search(plan):
+        return False
     nodes = (_NODE.match(line) for line in plan.splitlines() if line.strip())
     return all(node is not None and node.group(1) in REPEATABLE_NODES for node in nodes)
 

@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 SIZE = 16 * 1024 * 1024
 """In bytes, nearly all of it a hole that takes no room."""
 LARGEST = 8 * 1024 * 1024
+WORTH_CLEARING = 256 * 1024
 MOST_ROWS = 50_000
 _PLAIN = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "binary"))
 _TIMES = {"timestamp": True, "timestamp_ntz": False}
 """Whether the type is a point in time, which Arrow marks by a time zone."""
 _TRAILER = 8
+
+
+class SlotFullError(Exception):
+    """Rows take more room as a file than they do in memory, and more than there is."""
 
 
 def fits(columns: tuple[Column, ...], table: pa.Table) -> bool:
@@ -49,8 +54,9 @@ class Slot:
     def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
         self._path = path
         self._columns = columns
-        self._is_empty = False
-        self._write(b"", b"")
+        self._bytes = 0
+        self._has_rows = True
+        self.clear()
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows that are in the file whenever the frame is run, in one partition."""
@@ -65,8 +71,13 @@ class Slot:
 
     def clear(self) -> None:
         """Let the file have no rows."""
-        if not (self._is_empty and self._path.exists()):
+        if self._has_rows or not self._path.exists():
             self._put(_file_schema(self._columns).empty_table())
+
+    def clear_if_large(self) -> None:
+        """Rows that nobody reads any more need not take much room until the next run."""
+        if self._has_rows and self._bytes > WORTH_CLEARING:
+            self.clear()
 
     def _put(self, rows: pa.Table) -> None:
         sink = pa.BufferOutputStream()
@@ -81,8 +92,10 @@ class Slot:
         )
         data = memoryview(sink.getvalue())
         footer = int.from_bytes(data[-_TRAILER:-4], "little") + _TRAILER
+        if len(data) > SIZE:
+            raise SlotFullError
         self._write(data[:-footer], data[-footer:])
-        self._is_empty = rows.num_rows == 0
+        self._bytes, self._has_rows = len(data), rows.num_rows > 0
 
     def remove(self) -> None:
         """Delete the file."""

@@ -9,11 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.algebra.relation import Column
@@ -21,9 +22,6 @@ from anabranch.spark.prepared import IDLE, PreparedQueries
 from anabranch.spark.repeatable import means_the_same_each_time
 from tests.spark.asked import Asked, numbers
 from tests.spark.test_local_rows import VALUES
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MORE_VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     **VALUES,
@@ -114,6 +112,28 @@ def test_a_plan_that_keeps_results_is_not_kept(asked: Asked) -> None:
             found = asked(sql, numbers(*range(most)), numbers(*range(2)))
             assert found.num_rows == asked.spark.sql(_over(sql, most)).count()
     assert len(asked.prepared) == 0
+
+
+def test_a_plan_of_which_only_the_start_is_shown_is_not_kept(asked: Asked) -> None:
+    sql = " UNION ALL ".join(["SELECT x FROM {0}"] * 9 + ["SELECT x FROM {0} WHERE x > (SELECT MIN(x) FROM {0})"])
+    before = asked.spark.conf.get("spark.sql.maxPlanStringLength")
+    SparkSession.active().conf.set("spark.sql.maxPlanStringLength", "500")
+    try:
+        for least in (1, 2, 3, 4):
+            assert asked(sql, numbers(least, least + 1)).num_rows == 19
+    finally:
+        SparkSession.active().conf.set("spark.sql.maxPlanStringLength", str(before))
+    assert len(asked.prepared) == 0
+
+
+def test_rows_that_take_more_room_as_a_file_are_handed_over(asked: Asked) -> None:
+    """Parquet keeps the smallest integers in four bytes each."""
+    columns = tuple(Column(f"t{number}", "tinyint") for number in range(100))
+    for rows in (10, 50_000, 50_000, 10):
+        table = pa.table({each.name: pa.array([place % 7 for place in range(rows)], pa.int8()) for each in columns})
+        found = asked("SELECT SUM(t99) AS x FROM {0}", (columns, table))
+        assert found.column("x").to_pylist() == [sum(place % 7 for place in range(rows))]
+    assert (len(asked.prepared), asked.handed_over) == (1, 3)
 
 
 def _over(sql: str, most: int) -> str:
