@@ -61,9 +61,11 @@ FOR_SMALL_CHANGES = {
     # Plans of changes are wide sums of joins, and inferring constraints takes longer than anything else.
     **WITHOUT_CONSTRAINTS,
     # Moved below where rows are gathered, a semi-join would have to shuffle them.
+    # A sum that is read twice would become a subquery, which keeps its result with the plan.
     # Such plans have no subqueries, so that the other unsound rules are sound here.
     EXCLUDED_RULES: (
         f"{LOSES_SESSIONS},"
+        "org.apache.spark.sql.catalyst.optimizer.MergeSubplans,"
         "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,"
         "org.apache.spark.sql.catalyst.optimizer.PushLeftSemiLeftAntiThroughJoin"
     ),
