@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from anabranch.algebra.types import TypeShape, shape_of
 
@@ -47,11 +47,17 @@ class Expression:
     type: str
     deterministic: bool = True
     equality: Equality | None = None
+    columns: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Names of the input columns read."""
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def columns(self) -> frozenset[str]:
-        """Names of the input columns read."""
-        return frozenset(part.name for part in self.parts if isinstance(part, Ref))
+    def __post_init__(self) -> None:
+        """Plans are compared by hash and by the columns that they read, thousands of times a tick."""
+        object.__setattr__(self, "columns", frozenset(part.name for part in self.parts if isinstance(part, Ref)))
+        object.__setattr__(self, "_hash", hash((self.parts, self.type, self.deterministic, self.equality)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def outer_columns(self) -> frozenset[str]:

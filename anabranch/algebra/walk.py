@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from anabranch.algebra.relation import LEAVES, Relation, iterate
-from anabranch.algebra.relation.operator import field_names
+from anabranch.algebra.relation.operator import field_names, over_inputs
 
 
 def with_children(relation: Relation, children: dict[Relation, Relation]) -> Relation:
     """The same operator over other inputs; inputs not in `children` stay."""
     if all(children.get(child, child) is child for child in relation.children):
         return relation
+    are_alike = all(children[child].columns == child.columns for child in relation.children if child in children)
     changed: dict[str, object] = {}
     for name in field_names(type(relation)):
         value = getattr(relation, name)
@@ -20,7 +20,7 @@ def with_children(relation: Relation, children: dict[Relation, Relation]) -> Rel
             changed[name] = children.get(value, value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
             changed[name] = tuple(children.get(item, item) for item in value)
-    return replace(relation, **changed)
+    return over_inputs(relation, changed, are_alike)
 
 
 def transform(root: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:

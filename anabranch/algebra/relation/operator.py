@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -38,6 +38,9 @@ class Column:
         return column(self.name, self.type)
 
 
+_Operator = TypeVar("_Operator", bound="Relation")
+
+
 @cache
 def field_names(operator: type[Relation]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(operator))
@@ -49,10 +52,27 @@ class _Interned(type):
     if not TYPE_CHECKING:
 
         def __call__(cls, *arguments: Any, **named: Any) -> Any:
-            built = super().__call__(*arguments, **named)
-            key = (cls, *(getattr(built, name) for name in field_names(cls)))
-            with _interned_lock:
-                return _interned.setdefault(key, built)
+            return _one_of(super().__call__(*arguments, **named))
+
+
+def over_inputs(relation: _Operator, inputs: Mapping[str, object], are_alike: bool) -> _Operator:
+    """The same operator with other inputs, by field. Where they have the same columns as before nothing is checked.
+
+    Most operators that a tick makes are such ones: a leaf has got another name.
+    """
+    if not are_alike:
+        return replace(relation, **inputs)
+    made = object.__new__(type(relation))
+    for name in field_names(type(relation)):
+        object.__setattr__(made, name, inputs[name] if name in inputs else getattr(relation, name))
+    made.__dict__.update((name, getattr(relation, name)) for name in ("columns", "names"))
+    return _one_of(made)
+
+
+def _one_of(built: _Operator) -> _Operator:
+    key = (type(built), *(getattr(built, name) for name in field_names(type(built))))
+    with _interned_lock:
+        return _interned.setdefault(key, built)  # type: ignore[return-value]
 
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Relation] = weakref.WeakValueDictionary()
@@ -91,9 +111,6 @@ class Relation(metaclass=_Interned):
             if each.name == name:
                 return each
         raise KeyError(f"column {name!r} is not among {', '.join(self.names)}")
-
-
-_Operator = TypeVar("_Operator", bound=Relation)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
