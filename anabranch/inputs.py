@@ -310,14 +310,16 @@ class TickInputs:
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
 
-    def part_shown_whole(self, name: str) -> StoredPart | None:
-        """The stored table that leaves of this name read, if it is in the lake and readers see all of its rows."""
+    def part_shown_whole(self, name: str, since: Version) -> StoredPart | None:
+        """The stored table that leaves of this name have read since then, if readers see all of its rows."""
         node, _, part = name.partition("/")
         if node not in self.pinned.nodes:
             return None
-        stored = self.shown_part(self.pinned.nodes[node], part or node)
-        is_there = stored is not None and stored.flag is None and stored.table in self.pinned.part_names
-        return stored if is_there else None
+        definition = self.pinned.nodes[node]
+        stored = self.shown_part(definition, part or node)
+        if stored is None or stored.flag is not None or stored.table not in self.pinned.part_names:
+            return None
+        return stored if part or self._definition_at(definition, since).shown == stored else None
 
     def _before(self, node: StreamTable, table: str, start: Version) -> Rows:
         if table.startswith(PART_PREFIX):

@@ -75,6 +75,7 @@ class TickTables:
     inputs: TickInputs
     near: dict[str, Near] = field(default_factory=dict)
     _indexed: dict[tuple[Table, str], bool] = field(default_factory=dict)
+    _places: dict[Versions, _Place | None] = field(default_factory=dict)
 
     def is_local(self, table: Relation) -> bool:
         """Whether its rows are at hand."""
@@ -218,6 +219,11 @@ class TickTables:
 
     def _place(self, versions: Versions) -> _Place | None:
         """Where the rows are of what is scanned, if it is in the lake as it is read, but for what moves at hand."""
+        if versions not in self._places:
+            self._places[versions] = self._found(versions)
+        return self._places[versions]
+
+    def _found(self, versions: Versions) -> _Place | None:
         scanned, pinned = versions.scanned, self.inputs.pinned
         if isinstance(scanned, Stored):
             return _Place((pinned.part(scanned.part).id, pinned.version, pinned.version))
@@ -230,7 +236,7 @@ class TickTables:
     def _moved(self, table: Before | After) -> _Place | None:
         """A table after the tick has moved it; None unless all that moves is at hand."""
         name, _, end = table.table.rpartition("@")
-        part = self.inputs.part_shown_whole(name) if end.endswith(MOVED) else None
+        part = self.inputs.part_shown_whole(name, self.inputs.pinned.version) if end.endswith(MOVED) else None
         moved = None if part is None else self.inputs.moved.get(part.table)
         if part is None or moved is None or moved.table is None:
             return None
@@ -241,17 +247,17 @@ class TickTables:
         """From one version of a table to another; None unless the lake has both: what moves now is not there yet."""
         name, _, since = first.table.rpartition("@")
         upto = last.table.rpartition("@")[2]
-        table = self._in_lake(name)
-        if table is None or not (since.isdigit() and upto.isdigit()):
+        if not (since.isdigit() and upto.isdigit()):
             return None
-        return table, Version(int(since)), Version(int(upto))
+        table = self._in_lake(name, Version(int(since)))
+        return None if table is None else (table, Version(int(since)), Version(int(upto)))
 
-    def _in_lake(self, name: str) -> str | None:
-        """The id of the source that a leaf reads, or of a part of the node's own of which readers see all rows."""
+    def _in_lake(self, name: str, since: Version) -> str | None:
+        """The id of the source that a leaf reads, or of a part of which readers see all rows, and have since then."""
         pinned = self.inputs.pinned
         if name in pinned.sources:
             return name
-        part = None if name in pinned.nodes else self.inputs.part_shown_whole(name)
+        part = self.inputs.part_shown_whole(name, since)
         return None if part is None else pinned.part(part.table).id
 
 
