@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 Frames = dict[Relation, Callable[[], Rows]]
 
+MOVED = "+tick"
+"""What the name of a leaf ends with whose table moves in this tick."""
+
 SMALL_TABLE_ROWS = 20_000
 """A source with no more rows is read as a whole, once for all nodes and until it changes."""
 
@@ -299,13 +302,24 @@ class TickInputs:
         """The moment after the tick: the pin, marked where the table itself moves."""
         part = self.shown_part(node, table)
         moves = part is not None and part.table in self.moved
-        return f"{self.pinned.version}+tick" if moves else f"{self.pinned.version}"
+        return f"{self.pinned.version}{MOVED}" if moves else f"{self.pinned.version}"
 
     def shown_part(self, node: StreamTable, table: str) -> StoredPart | None:
         """What is stored of an input, or of a part of the node's own; None of a source."""
         if table.startswith(PART_PREFIX):
             return _part(node, table.removeprefix(PART_PREFIX))
         return self.pinned.nodes[table].shown if table in self.pinned.nodes else None
+
+    def part_shown_whole(self, name: str, since: Version) -> StoredPart | None:
+        """The stored table that leaves of this name have read since then, if readers see all of its rows."""
+        node, _, part = name.partition("/")
+        if node not in self.pinned.nodes:
+            return None
+        definition = self.pinned.nodes[node]
+        stored = self.shown_part(definition, part or node)
+        if stored is None or stored.flag is not None or stored.table not in self.pinned.part_names:
+            return None
+        return stored if part or self._definition_at(definition, since).shown == stored else None
 
     def _before(self, node: StreamTable, table: str, start: Version) -> Rows:
         if table.startswith(PART_PREFIX):

@@ -24,21 +24,47 @@ from anabranch.algebra.relation import (
     Stored,
 )
 from anabranch.delta.build import key_set
-from anabranch.delta.parts import PART_PREFIX
 from anabranch.fuse.at_hand import can_tell_apart
 from anabranch.fuse.near import key_column
 from anabranch.fuse.reads import Read, Table
 from anabranch.fuse.scan import RawLeaf, Versions, with_rowid
 from anabranch.fuse.tables import Near
-from anabranch.inputs import TickInputs
+from anabranch.inputs import MOVED, TickInputs
+from anabranch.spark.moved import Moved
 from anabranch.spark.rows import Later
 from anabranch.spark.run import Runner
+from anabranch.store.pick import matching
 from anabranch.store.protocol import Version
 
 _ADDRESS = (Column(FILE, "string"), Column(POSITION, "bigint"), Column(STORED_ROWID, "bigint"))
 _FLAGS = (Column(WAS_THERE, "boolean"), Column(IS_THERE, "boolean"))
 Span = tuple[str, Version, Version]
 """A table's id, and the versions from which to which it is scanned."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the lake has the rows of a leaf, and what the tick changes of them, which is not in the lake yet."""
+
+    span: Span
+    moved: Moved | None = None
+
+    def named(self, rows: str) -> str:
+        """A name for some of the rows."""
+        table, since, upto = self.span
+        return f"{table}@{since}&{upto}{'' if self.moved is None else MOVED}/{rows}"
+
+    def added(self) -> tuple[Column, ...]:
+        """What comes with the columns: nothing where rows may be new, for those have no rowid."""
+        return (Column(ROWID, "bigint"), *_FLAGS) if self.moved is None else ()
+
+    def settled(self, rows: pa.Table) -> pa.Table:
+        """Rows that the lake has, with ROWID and both flags, as the tick leaves them."""
+        if self.moved is None:
+            return rows
+        after = self.moved.after_here(rows.drop_columns([each.name for each in _FLAGS]))
+        assert after is not None
+        return after
 
 
 @dataclass(frozen=True)
@@ -49,6 +75,7 @@ class TickTables:
     inputs: TickInputs
     near: dict[str, Near] = field(default_factory=dict)
     _indexed: dict[tuple[Table, str], bool] = field(default_factory=dict)
+    _places: dict[Versions, _Place | None] = field(default_factory=dict)
 
     def is_local(self, table: Relation) -> bool:
         """Whether its rows are at hand."""
@@ -81,9 +108,10 @@ class TickTables:
 
     def is_here_as_a_whole(self, table: Before | After) -> bool:
         """Whether the driver reads it as a whole, the columns that any node reads."""
-        span = self._span(table, table)
-        is_read = span is not None and can_tell_apart(table.columns)
-        return is_read and span is not None and self.inputs.store.is_medium(*span, len(table.columns))
+        place = self._place(Versions(table))
+        if place is None or not can_tell_apart(table.columns):
+            return False
+        return self.inputs.store.is_medium(*place.span, len(table.columns))
 
     def has_null(self, relation: Relation) -> tuple[bool, ...]:
         """For each column, whether it may hold a NULL."""
@@ -112,43 +140,42 @@ class TickTables:
     def is_indexed(self, table: Table, column: str) -> bool:
         """Whether rows are found by the values of a column, without a scan."""
         if (table, column) not in self._indexed:
-            span, own = self._scanned(Versions(table)), _own(table)
-            is_there = span is not None and can_tell_apart(own)
+            place, own = self._place(Versions(table)), _own(table)
             names = {each.name for each in own}
-            self._indexed[table, column] = bool(
-                is_there and span is not None and self.inputs.store.can_pick(*span, names, column)
+            self._indexed[table, column] = (
+                place is not None and can_tell_apart(own) and self.inputs.store.can_pick(*place.span, names, column)
             )
         return self._indexed[table, column]
 
     def raw(self, versions: Versions, columns: frozenset[str], reads: Sequence[Read]) -> RawLeaf | None:
         """The picked rows of a source, or of a stored part, or its files as they are; None if neither will do."""
-        span = self._scanned(versions)
-        if span is None:
+        place = self._place(versions)
+        if place is None:
             return None
         own = _own(versions.before or versions.scanned)
-        picked = self._picked(span, own, columns, reads) if can_tell_apart(own) else None
+        picked = self._picked(place, own, columns, reads) if can_tell_apart(own) else None
         if picked is not None:
             return RawLeaf((picked,), None)
-        is_whole = self.inputs.store.is_medium(*span, len(own))
-        here = self._here(span, own if is_whole else tuple(each for each in own if each.name in columns))
-        return self._files(span, own) if here is None else RawLeaf((here,), None)
+        is_whole = self.inputs.store.is_medium(*place.span, len(own))
+        here = self._here(place, own if is_whole else tuple(each for each in own if each.name in columns))
+        if here is not None:
+            return RawLeaf((here,), None)
+        return self._files(place.span, own) if place.moved is None else None
 
     def _picked(
-        self, span: Span, own: tuple[Column, ...], columns: frozenset[str], reads: Sequence[Read]
+        self, place: _Place, own: tuple[Column, ...], columns: frozenset[str], reads: Sequence[Read]
     ) -> Relation | None:
-        """A leaf of the rows that the reads ask for, ROWID and both flags; None if no index leads to them."""
+        """A leaf of the rows that the reads ask for; None if no index leads to them."""
         asked = [self._asked(read) for read in reads]
         wanted = tuple(each for each in own if each.name in columns)
         names, wanted_names = ({each.name for each in some} for some in (own, wanted))
         rows = None
         if asked and all(asked):
-            rows = self.inputs.store.pick(*span, names, wanted_names, asked, self.runner.limit)
+            rows = self.inputs.store.pick(*place.span, names, wanted_names, asked, self.runner.limit)
         if rows is None:
             return None
-        table, since, upto = span
-        name = f"{table}@{since}&{upto}/picked{self.runner.new_label()}"
-        leaf = After(name, (*wanted, Column(ROWID, "bigint"), *_FLAGS))
-        self.runner.bind_table(leaf, rows)
+        leaf = After(place.named(f"picked{self.runner.new_label()}"), (*wanted, *place.added()))
+        self.runner.bind_table(leaf, rows if place.moved is None else matching(place.settled(rows), asked))
         return leaf
 
     def _asked(self, read: Read) -> dict[str, tuple[pa.Array, bool]]:
@@ -163,17 +190,16 @@ class TickTables:
                     asked[column] = (known.column(0).combine_chunks(), read.null_safe[place])
         return asked
 
-    def _here(self, span: Span, columns: tuple[Column, ...]) -> Relation | None:
-        """A leaf of these columns, ROWID and both flags, at hand, if that is not much to read."""
-        table, since, upto = span
-        leaf = After(f"{table}@{since}&{upto}/here", (*columns, Column(ROWID, "bigint"), *_FLAGS))
+    def _here(self, place: _Place, columns: tuple[Column, ...]) -> Relation | None:
+        """A leaf of these columns, at hand, if that is not much to read."""
+        leaf = After(place.named("here"), (*columns, *place.added()))
         if self.runner.is_bound(leaf):
             return leaf
         names = {each.name for each in columns}
-        rows = self.inputs.store.few_of_both(*span, names) if can_tell_apart(columns) else None
+        rows = self.inputs.store.few_of_both(*place.span, names) if can_tell_apart(columns) else None
         if rows is None:
             return None
-        self.runner.bind_table(leaf, rows)
+        self.runner.bind_table(leaf, place.settled(rows))
         self.runner.table_scans += 1
         return leaf
 
@@ -191,35 +217,48 @@ class TickTables:
             leaves.append(leaf)
         return RawLeaf(tuple(leaves), found.told)
 
-    def _scanned(self, versions: Versions) -> Span | None:
-        """What is scanned, if it is in the lake as it is read."""
+    def _place(self, versions: Versions) -> _Place | None:
+        """Where the rows are of what is scanned, if it is in the lake as it is read, but for what moves at hand."""
+        if versions not in self._places:
+            self._places[versions] = self._found(versions)
+        return self._places[versions]
+
+    def _found(self, versions: Versions) -> _Place | None:
         scanned, pinned = versions.scanned, self.inputs.pinned
         if isinstance(scanned, Stored):
-            return pinned.part(scanned.part).id, pinned.version, pinned.version
+            return _Place((pinned.part(scanned.part).id, pinned.version, pinned.version))
         if versions.before is not None and versions.after is not None:
-            return self._span(versions.before, versions.after)
-        return self._span(scanned, scanned)
+            span = self._span(versions.before, versions.after)
+        else:
+            span = self._span(scanned, scanned)
+        return self._moved(scanned) if span is None else _Place(span)
+
+    def _moved(self, table: Before | After) -> _Place | None:
+        """A table after the tick has moved it; None unless all that moves is at hand."""
+        name, _, end = table.table.rpartition("@")
+        part = self.inputs.part_shown_whole(name, self.inputs.pinned.version) if end.endswith(MOVED) else None
+        moved = None if part is None else self.inputs.moved.get(part.table)
+        if part is None or moved is None or moved.table is None:
+            return None
+        pinned = self.inputs.pinned
+        return _Place((pinned.part(part.table).id, pinned.version, pinned.version), moved)
 
     def _span(self, first: Before | After, last: Before | After) -> Span | None:
         """From one version of a table to another; None unless the lake has both: what moves now is not there yet."""
         name, _, since = first.table.rpartition("@")
         upto = last.table.rpartition("@")[2]
-        table = self._in_lake(name)
-        if table is None or not (since.isdigit() and upto.isdigit()):
+        if not (since.isdigit() and upto.isdigit()):
             return None
-        return table, Version(int(since)), Version(int(upto))
+        table = self._in_lake(name, Version(int(since)))
+        return None if table is None else (table, Version(int(since)), Version(int(upto)))
 
-    def _in_lake(self, name: str) -> str | None:
-        """The id of the source that a leaf reads, or of a part of the node's own of which readers see all rows."""
+    def _in_lake(self, name: str, since: Version) -> str | None:
+        """The id of the source that a leaf reads, or of a part of which readers see all rows, and have since then."""
         pinned = self.inputs.pinned
         if name in pinned.sources:
             return name
-        node, _, part = name.partition("/")
-        if node not in pinned.nodes or not part.startswith(PART_PREFIX):
-            return None
-        stored = self.inputs.shown_part(pinned.nodes[node], part)
-        is_there = stored is not None and stored.flag is None and stored.table in pinned.part_names
-        return pinned.part(stored.table).id if is_there and stored is not None else None
+        part = self.inputs.part_shown_whole(name, since)
+        return None if part is None else pinned.part(part.table).id
 
 
 def _own(table: Relation) -> tuple[Column, ...]:
