@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint soak soak-sql bench bench-operators bench-overhead docs lock clean
+.PHONY: help setup demo test lint soak soak-sql bench bench-operators bench-overhead bench-alone docs lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ soak-sql: setup  ## the random queries alone; goes on where the last go stopped
 bench: setup  ## differential against full: a GROUP BY of a million rows, then the TPC-H graph, fused and one by one
 	$(RUN)/python -m benchmarks.group_by
 	$(RUN)/anabranch bench tpch --scale 0.1 --changes 1000 --ticks 3
+
+bench-alone: setup  ## each TPC-H query refreshed by itself, AUTO against its own full refresh
+	$(RUN)/python -m benchmarks.alone --output benchmarks/results/alone.txt
 
 docs: setup  ## write docs/reference/ from the code
 	$(RUN)/python docs/generate.py

@@ -96,7 +96,7 @@ def _ticks(options: Options, place: Path, told: Told) -> Iterator[dict[str, Any]
             full = {}
             if options.full and number >= WARM_UP:
                 told(f"tick {number + 1}: in full")
-                full = _in_full(fused, place / "now")
+                full = in_full(fused, place / "now")
             if number >= WARM_UP:
                 yield {**{way: _measured(report) for way, report in reports.items()}, "full": full}
 
@@ -122,7 +122,7 @@ def _measured(report: Report) -> dict[str, Any]:
     }
 
 
-def _in_full(lake: Lake, folder: Path) -> dict[str, float]:
+def in_full(lake: Lake, folder: Path) -> dict[str, float]:
     """Seconds of each of the 22 queries on the tables as they are now; the faster settings, best of three."""
     shutil.rmtree(folder, ignore_errors=True)
     spark = lake.spark.newSession()
