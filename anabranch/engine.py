@@ -201,6 +201,7 @@ def open_engine(
     stored = {key.removeprefix(SETTING): value for key, value in store.documents(SETTING).items()}
     settings = Settings(given, stored)
     store.wait_for_commits(settings.number("commit_timeout"))
+    store.limit_indexes(settings.integer("key_index_max_bytes"))
     return Engine(path, store, session, settings)
 
 

@@ -123,7 +123,7 @@ class Tick:
         version = self._commit(jobs)
         self._remember_those_without_data()
         committed = time.perf_counter()
-        laid_out = self.engine.store.lay_out_missed(self.engine.settings.integer("key_index_max_bytes"))
+        laid_out = self.engine.store.lay_out_missed()
         ended = time.perf_counter()
         timings = {**self.seconds, "commit": committed - worked_out, "index": laid_out}
         reports = self._node_reports()

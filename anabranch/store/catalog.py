@@ -5,9 +5,10 @@ A row of the catalog is valid at snapshot s when begin_snapshot <= s and (end_sn
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ _KEPT_SCHEMAS = 64
 
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_IDENTITY = "f.data_file_id, f.path, f.record_count, f.file_size_bytes, f.footer_size, f.begin_snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table. `partial_max`: it holds rows of several snapshots, up to this one."""
+    """A Parquet file of a table. `partial_max`: it holds rows of several snapshots, up to this one.
+
+    `identity` tells it from every other file, also of a lake that was here before: ids and names may come again.
+    """
 
     id: int
+    identity: str
     path: str
     rows: int
     row_id_start: int | None
@@ -217,13 +223,14 @@ class Catalog:
 
     def _data_files(self, table: Table, at: int) -> dict[int, DataFile]:
         rows = self.connection.catalog(
-            "SELECT f.data_file_id, f.path, CAST(f.path_is_relative AS INTEGER), f.file_format, f.record_count,"
-            " f.row_id_start, f.begin_snapshot, f.encryption_key, f.mapping_id, f.partial_max"
+            f"SELECT {_IDENTITY}, CAST(f.path_is_relative AS INTEGER), f.file_format,"
+            " f.row_id_start, f.encryption_key, f.mapping_id, f.partial_max"
             f" FROM ducklake_data_file f WHERE f.table_id = {table.number} AND {_valid('f', at)}"
             " ORDER BY f.data_file_id"
         )
         files = {}
-        for key, path, relative, form, count, start, begin, encryption, mapping, partial in rows:
+        for *known, relative, form, start, encryption, mapping, partial in rows:
+            key, path, count, _, _, begin = known
             if form.lower() != "parquet" or encryption is not None:
                 what = "an encrypted file" if encryption is not None else f"a file of format {form}"
                 raise StorageError(
@@ -234,9 +241,24 @@ class Catalog:
                 )
             place = self.resolve(path, bool(int(relative)), table.path)
             files[int(key)] = DataFile(
-                int(key), place, int(count), _integer(start), int(begin), _integer(mapping), _integer(partial)
+                int(key),
+                _identity(table.info.id, known),
+                place,
+                int(count),
+                _integer(start),
+                int(begin),
+                _integer(mapping),
+                _integer(partial),
             )
         return files
+
+    def file_identities(self) -> set[str]:
+        """Of all data files that any snapshot has."""
+        rows = self.connection.catalog(
+            f"SELECT DISTINCT t.table_uuid, {_IDENTITY} FROM ducklake_data_file f"
+            " JOIN ducklake_table t ON t.table_id = f.table_id"
+        )
+        return {_identity(table, known) for table, *known in rows}
 
     def _delete_files(self, table: Table, at: int) -> dict[int, tuple[DeleteFile, ...]]:
         """By data file. There may be several: a flush of old inlined deletes adds one beside the one that is there."""
@@ -311,6 +333,12 @@ def snapshot_missing(at: Version) -> StorageError:
         detail="It has expired, or it never was.",
         hint="List the kept snapshots with snapshots().",
     )
+
+
+def _identity(table: Any, known: Sequence[Any]) -> str:
+    """The file's id, and a digest of all that the catalog knows of it for good."""
+    told = "\n".join(map(str, (table, *known)))
+    return f"{known[0]}-{hashlib.blake2b(told.encode(), digest_size=12).hexdigest()}"
 
 
 def _valid(alias: str, at: int) -> str:

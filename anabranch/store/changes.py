@@ -189,13 +189,13 @@ class Planner:
 
     def _state(self, table: Table, at: int) -> FileState:
         """What the catalog says of the table at a snapshot."""
-        return self._once(("state", table.number, at), lambda: self._catalog.file_state(table, at))
+        return self.once(("state", table.number, at), lambda: self._catalog.file_state(table, at))
 
     def _live(self, table: Table, state: FileState) -> dict[int, LiveFile]:
         """The files of the state, with what was deleted from them."""
-        return self._once(("live", table.number, state.at), lambda: self._positions.live_files(state))
+        return self.once(("live", table.number, state.at), lambda: self._positions.live_files(state))
 
-    def _once(self, key: tuple[Any, ...], work: Callable[[], _Result]) -> _Result:
+    def once(self, key: tuple[Any, ...], work: Callable[[], _Result]) -> _Result:
         """Asked once as long as nothing is committed."""
         known = self._remembered.since(self._catalog.log.last)
         if key not in known:
@@ -204,7 +204,7 @@ class Planner:
         return found
 
     def _consistently(self, work: Callable[[], _Result], key: tuple[Any, ...]) -> _Result:
-        """Done once, as `_once`, from one state of the catalog."""
+        """Done once, as `once`, from one state of the catalog."""
         known = self._remembered.since(self._catalog.log.last)
         if key in known:
             found: _Result = known[key]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,14 @@ from anabranch.spark.identity import consolidate
 from anabranch.spark.quote import quoted
 from anabranch.spark.session import shares_disk
 from anabranch.store.arrow import to_frame
-from anabranch.store.catalog import Catalog, Field, Table, snapshot_missing
+from anabranch.store.catalog import Catalog, Table, snapshot_missing
 from anabranch.store.changes import Plan, Planner
 from anabranch.store.commit import Committer
 from anabranch.store.documents import DocumentReader
-from anabranch.store.few import few_changes, few_of_both, few_rows, is_medium
+from anabranch.store.few import are_few, few_changes, few_of_both, few_rows, is_medium
 from anabranch.store.first_rows import count_rows, first_rows
 from anabranch.store.key_index import KeyIndexes
-from anabranch.store.key_index_build import build, lay_out
+from anabranch.store.key_index_build import lay_out_missed
 from anabranch.store.layout import check_readable, layout_of, schema_of
 from anabranch.store.local import both_locally
 from anabranch.store.maintain import Maintainer
@@ -54,19 +54,12 @@ from anabranch.store.versions import Versions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+log = logging.getLogger(__name__)
+
 
 def open_store(path: str, spark: SparkSession, catalog: str | None = None, create: bool = True) -> DuckLakeStore:
     """Open the lake in a folder, or create it. `catalog` is `postgres:<connection string>`, or None for SQLite."""
     return DuckLakeStore(open_lake(path, catalog, create), lambda: spark)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tail:
-    """The rows of a table's small files in two states, as they were decoded last."""
-
-    fields: tuple[Field, ...]
-    scans: list[FileScan]
-    rows: pa.Table
 
 
 class DuckLakeStore:
@@ -82,12 +75,15 @@ class DuckLakeStore:
         self._committer = Committer(
             self._catalog, self._documents, self._versions, opened.exclusive, COMMIT_TIMEOUT_SECONDS
         )
-        self._tails: dict[int, _Tail] = {}
         self._maintainer = Maintainer(self._catalog, self._versions, self._committer, opened)
 
     def wait_for_commits(self, seconds: float) -> None:
         """How long a commit waits for its turn, and is tried again while other writers get in between."""
         self._committer.timeout = seconds
+
+    def limit_indexes(self, most_bytes: int) -> None:
+        """How much room key indexes may take; at 0 there are none."""
+        self._catalog.indexes.limit(most_bytes)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -188,20 +184,19 @@ class DuckLakeStore:
 
     def is_medium(self, table: str, since: Version, upto: Version, columns: int) -> bool:
         """Whether so many columns of both versions are read here, not by Spark."""
-        scans = self._scans_of_both(table, since, upto)
-        return bool(scans) and is_medium(scans, columns)
+        return is_medium(self._scans_of_both(table, since, upto), columns)
 
     def few_of_both(self, table: str, since: Version, upto: Version, columns: Collection[str]) -> pa.Table | None:
         """Both versions, these columns, ROWID, WAS_THERE and IS_THERE, read here; None where that is much to read."""
         scans = self._scans_of_both(table, since, upto)
         found = self._table(table, self._kept(table, upto))
-        return few_of_both(self._catalog, found, scans, columns) if scans else None
+        return few_of_both(self._catalog, found, scans, columns)
 
     def can_pick(self, table: str, since: Version, upto: Version, columns: Collection[str], key: str) -> bool:
-        """Whether rows of both versions are found by a key: the table has large files, and all have an index."""
-        large, _ = by_size(self._scans_of_both(table, since, upto))
+        """Whether `pick` finds rows of both versions by a key: the table has large files, and all have an index."""
+        large, small = by_size(self._scans_of_both(table, since, upto))
         narrow = self._table(table, self._kept(table, upto)).with_columns(columns)
-        return bool(large) and can_pick(self._catalog, narrow, large, [key])
+        return bool(large) and are_few(small, len(columns)) and can_pick(self._catalog, narrow, large, [key])
 
     def pick(
         self,
@@ -215,12 +210,12 @@ class DuckLakeStore:
     ) -> pa.Table | None:
         """Rows of both versions, at least those asked for: of `columns` those wanted, ROWID and both flags.
 
-        None where an index of these columns is missing, which `lay_out_missed` then makes, or where they are more than
-        `limit`.
+        None where an index of these columns is missing, which `lay_out_missed` then makes, where they are more than
+        `limit`, or where the small files, which are read as a whole, come to much.
         """
         found = self._table(table, self._kept(table, upto)).with_columns(columns)
         large, small = by_size(self._scans_of_both(table, since, upto))
-        if not large:
+        if not large or not are_few(small, len(columns)):
             return None
         if not all(can_pick(self._catalog, found, large, keys) for keys in asked):
             for keys in asked:
@@ -229,32 +224,29 @@ class DuckLakeStore:
         rows = pick(self._catalog, found, large, wanted, asked, limit)
         if rows is None:
             return None
-        return pa.concat_tables([rows, matching(self._tail(found, small), asked).select(rows.column_names)])
+        return pa.concat_tables([rows, matching(self._decoded(found, small), asked).select(rows.column_names)])
 
-    def _tail(self, table: Table, scans: list[FileScan]) -> pa.Table:
-        """The rows of a table's small files, decoded once for all that a tick picks."""
-        known = self._tails.get(table.number)
-        if known is None or known.fields != table.fields or list(map(id, known.scans)) != list(map(id, scans)):
-            names = [each.name for each in table.fields]
-            rows = both_locally(self._catalog, table, scans, names)
-            known = self._tails[table.number] = _Tail(table.fields, scans, rows)
-        return known.rows
+    def _decoded(self, table: Table, scans: list[FileScan]) -> pa.Table:
+        """The rows of a table's small files, decoded once for all that is picked until the next commit."""
+        names = [each.name for each in table.fields]
+        key = ("decoded", table.fields, tuple(scans))
+        return self._planner.once(key, lambda: both_locally(self._catalog, table, scans, names))
 
-    def lay_out_missed(self, most_bytes: int) -> float:
-        """Make the indexes that were missed since the last time, as far as there is room; seconds that took."""
-        missed = self._catalog.indexes.take_missed()
-        if not missed or not shares_disk(self.spark):
-            return 0.0
+    def lay_out_missed(self) -> float:
+        """Make the indexes that were missed since the last time, as far as there is room; seconds that took.
+
+        Whatever goes wrong costs time and nothing else: what was to be found faster is in the lake already.
+        """
         started = time.perf_counter()
-        room = most_bytes - self._catalog.indexes.bytes()
-        work = []
-        for file, (columns, keys) in missed.items():
-            each = lay_out(self._catalog, file, columns, keys)
-            if each.bytes(file.rows) <= room:
-                room -= each.bytes(file.rows)
-                work.append(each)
-        if work:
-            build(self.spark, work)
+        missed = self._catalog.indexes.take_missed()
+        try:
+            if not missed or not shares_disk(self.spark):
+                return 0.0
+            lay_out_missed(self.spark, self._catalog, missed)
+        except Exception as error:
+            log.warning("no key indexes are made of %d files for now: %s", len(missed), error)
+            self._catalog.indexes.put_off(missed)
+            return 0.0
         return time.perf_counter() - started
 
     def read_raw(self, table: str, since: Version, upto: Version) -> RawRows | None:
@@ -331,6 +323,7 @@ class DuckLakeStore:
 
     def close(self) -> None:
         """Let go of the catalog."""
+        self._catalog.indexes.close()
         self._opened.connection.close()
 
     def _table(self, key: str, at: Version) -> Table:

@@ -48,7 +48,12 @@ def few_of_both(catalog: Catalog, table: Table, scans: Sequence[FileScan], names
 
 
 def is_medium(scans: Sequence[FileScan], columns: int) -> bool:
-    """Whether so many columns of the files are read here."""
+    """Whether so many columns of a table's files are read here."""
+    return bool(scans) and are_few(scans, columns)
+
+
+def are_few(scans: Sequence[FileScan], columns: int) -> bool:
+    """Whether so many columns of some files are no more values than are decoded here."""
     return sum(each.file.rows for each in scans) * (columns + 1) <= FEW_CELLS
 
 

@@ -4,18 +4,23 @@
                              <field>.keys      its values as numbers, sorted
                              <field>.places    the position of the row that each of them is of
                              <field>.nulls     the positions of the rows without a value
-                             rowids.values     row ids, where the file brings its own
+                             rowids.values     row ids; NULL where the file does not bring its own
 
-A data file never changes, so what is there is right, and whoever deletes it loses time and nothing else. Several values
-may have the same number: of decimals it is the last 64 bits, of text a hash. Who asks compares the values again.
+A data file never changes, so what is there is right, and whoever deletes it loses time and nothing else: what cannot be
+read is not there. What is has the identity of the data file and the type of the column in its path. Several values may
+have the same number: of decimals it is the last 64 bits, of text a hash. Who asks compares the values again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Collection
-from dataclasses import dataclass
+import time
+import uuid
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,9 +35,15 @@ from anabranch.store.scan import Positions
 
 LARGE = 50_000
 """Files with more rows are worth an index; smaller ones are read as a whole."""
-ROW_IDS = "rowids"
+MOST_BYTES = 4_000_000_000
+RETRY_SECONDS = 3600.0
+"""A file whose index could not be made is left alone so long."""
+ROW_IDS = "rowids.values"
+UNFINISHED = ".unfinished"
 _INTEGERS = {"boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
 Numbers = Positions
+Missed = dict[DataFile, tuple[tuple[Field, ...], tuple[Field, ...]]]
+"""By file, the columns that were missed, and those by which rows were asked for."""
 
 
 @dataclass(frozen=True)
@@ -67,41 +78,45 @@ def numbers_of(values: pa.Array) -> Numbers:
     return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileIndex:
-    """What is laid out beside one data file."""
+    """What is laid out beside one data file. What was opened stays open, whatever becomes of the files."""
 
     folder: Path
+    is_read: bool = True
+    _open: dict[str, pa.Array] = field(default_factory=dict)
 
     def has(self, columns: Collection[Field], keys: Collection[Field] = ()) -> bool:
         """Whether all these columns are there, and rows are found by these."""
-        wanted = [(each, "values") for each in columns] + [(each, "nulls") for each in keys]
-        return all(_is_there(self.path(str(each.id), suffix)) for each, suffix in wanted)
+        wanted = [ROW_IDS, *map(values_name, columns), *(name for each in keys for name in key_names(each))]
+        return self.is_read and all(name in self._open or self._opens(name) for name in wanted)
 
-    def path(self, name: str, suffix: str) -> str:
-        return f"{self.folder}/{name}.{suffix}"
-
-    def values(self, field: Field, positions: Positions) -> pa.Array | None:
-        """The column's values in these rows; None if they were laid out under another type."""
-        column = _mapped(self.path(str(field.id), "values"))
-        kind = field_type(field)
-        return column.take(pa.array(positions)).cast(kind) if column.type == laid_out_type(kind) else None
+    def values(self, column: Field, positions: Positions) -> pa.Array:
+        """The values in these rows of a column that is there."""
+        return self._open[values_name(column)].take(pa.array(positions)).cast(field_type(column))
 
     def row_ids(self, positions: Positions, start: int | None) -> pa.Array:
         """The ids of the rows at these positions, counted from `start` unless the file brings its own."""
         counted = pa.nulls(len(positions), pa.int64()) if start is None else pa.array(positions + start)
-        path = self.path(ROW_IDS, "values")
-        return pc.coalesce(_mapped(path).take(pa.array(positions)), counted) if _is_there(path) else counted
+        return pc.coalesce(self._open[ROW_IDS].take(pa.array(positions)).cast(pa.int64()), counted)
 
-    def find(self, field: Field, keys: Keys) -> Positions:
+    def find(self, key: Field, keys: Keys) -> Positions:
         """The positions of the rows whose value may be among the keys."""
-        sorted_keys = _loaded(self.path(str(field.id), "keys"))
+        sorted_keys, places, nulls = (self._open[name].to_numpy() for name in key_names(key))
         starts = np.searchsorted(sorted_keys, keys.numbers, side="left")
         counts = np.searchsorted(sorted_keys, keys.numbers, side="right") - starts
         before = np.cumsum(counts) - counts
         found = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
-        places = _loaded(self.path(str(field.id), "places"))[found].astype(np.int64)
-        return np.concatenate([places, _loaded(self.path(str(field.id), "nulls"))]) if keys.with_null else places
+        positions = places[found].astype(np.int64)
+        return np.concatenate([positions, nulls]) if keys.with_null else positions
+
+    def _opens(self, name: str) -> bool:
+        try:
+            with pa.memory_map(f"{self.folder}/{name}") as source:
+                self._open[name] = pa.ipc.open_file(source).get_batch(0).column(0)
+        except (OSError, pa.ArrowException):
+            return False
+        return True
 
 
 class KeyIndexes:
@@ -109,11 +124,24 @@ class KeyIndexes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.most_bytes = MOST_BYTES
         self._missed: dict[DataFile, tuple[dict[Field, None], dict[Field, None]]] = {}
+        self._put_off: dict[DataFile, float] = {}
+        self._of = lru_cache(maxsize=1024)(self._index)
+
+    def limit(self, most_bytes: int) -> None:
+        """How much room they may take; at 0 those that are there are not read either."""
+        self.most_bytes = most_bytes
+        self._put_off = {}
+        self.close()
 
     def of(self, file: DataFile) -> FileIndex:
         """The index of one file, whether anything is there or not."""
-        return FileIndex(self.folder / f"{file.id}-{Path(file.path).stem}")
+        return self._of(file)
+
+    def close(self) -> None:
+        """Let go of the files that are open."""
+        self._of.cache_clear()
 
     def miss(self, file: DataFile, columns: Collection[Field], keys: Collection[Field] = ()) -> None:
         """The file is read although few of its rows are asked for: next time it should have an index."""
@@ -121,27 +149,43 @@ class KeyIndexes:
         known_columns.update(dict.fromkeys(columns))
         known_keys.update(dict.fromkeys(each for each in keys if can_be_key(each)))
 
-    def take_missed(self) -> dict[DataFile, tuple[tuple[Field, ...], tuple[Field, ...]]]:
-        """By file, the columns that were missed, and those by which rows were asked for; they are forgotten."""
+    def take_missed(self) -> Missed:
+        """What was missed and can be made; it is forgotten."""
         missed, self._missed = self._missed, {}
         found = {}
-        for file, (columns, keys) in missed.items():
+        for file, (columns, keys) in list(missed.items()):
             index = self.of(file)
-            lacking = tuple(each for each in columns if not index.has([each]))
-            lacking_keys = tuple(each for each in keys if not index.has([], [each]))
-            if (lacking or lacking_keys) and os.path.isfile(file.path):
+            lacking = tuple(each for each in list(columns) if not index.has([each]))
+            lacking_keys = tuple(each for each in list(keys) if not index.has([], [each]))
+            is_due = self._put_off.get(file, 0.0) <= time.monotonic()
+            if (lacking or lacking_keys) and is_due and os.path.isfile(file.path):
                 found[file] = (lacking, lacking_keys)
         return found
+
+    def put_off(self, files: Collection[DataFile]) -> None:
+        """What is missed of these is not made for a while: it cannot be."""
+        self._put_off.update(dict.fromkeys(files, time.monotonic() + RETRY_SECONDS))
 
     def bytes(self) -> int:
         """How much room all indexes take."""
         return sum(each.stat().st_size for each in self.folder.rglob("*") if each.is_file())
 
-    def clean(self, files: Collection[int]) -> None:
-        """Remove the indexes of all data files but these."""
-        for folder in self.folder.iterdir() if self.folder.is_dir() else ():
-            if not folder.name.partition("-")[0].isdigit() or int(folder.name.partition("-")[0]) not in files:
-                shutil.rmtree(folder, ignore_errors=True)
+    def clean(self, identities: Callable[[], Collection[str]], grace_seconds: float) -> None:
+        """Remove the indexes of all data files but these, which are asked for last, and what was left unfinished."""
+        folders = list(self.folder.iterdir()) if self.folder.is_dir() else []
+        kept = identities()
+        for folder in folders:
+            if folder.name not in kept:
+                _remove(folder)
+        for each in self.folder.glob(f"*/*{UNFINISHED}"):
+            with suppress(FileNotFoundError):
+                if each.stat().st_mtime < time.time() - grace_seconds:
+                    each.unlink()
+        self._put_off = {}
+        self.close()
+
+    def _index(self, file: DataFile) -> FileIndex:
+        return FileIndex(self.folder / file.identity, self.most_bytes > 0)
 
 
 def laid_out_type(kind: pa.DataType) -> pa.DataType:
@@ -150,29 +194,26 @@ def laid_out_type(kind: pa.DataType) -> pa.DataType:
 
 
 @lru_cache(maxsize=4096)
-def _seen(path: str) -> bool:
-    if not os.path.exists(path):
-        raise FileNotFoundError(path)
-    return True
+def values_name(column: Field) -> str:
+    """What the file of a column's values is called."""
+    return f"{_typed(column)}.values"
 
 
-def _is_there(path: str) -> bool:
-    """Asked of the disk only until it is there."""
-    try:
-        return _seen(path)
-    except FileNotFoundError:
-        return False
+@lru_cache(maxsize=4096)
+def key_names(key: Field) -> tuple[str, str, str]:
+    """What the files are called in which rows are found: of keys, of places, of nulls."""
+    return f"{_typed(key)}.keys", f"{_typed(key)}.places", f"{_typed(key)}.nulls"
 
 
-@lru_cache(maxsize=1024)
-def _mapped(path: str) -> pa.Array:
-    with pa.memory_map(path) as source:
-        return pa.ipc.open_file(source).get_batch(0).column(0)
+def _typed(column: Field) -> str:
+    """The id with the type, which may be altered, and of a nested column its parts, which come and go."""
+    parts = hashlib.blake2b(repr((column.type, column.children)).encode(), digest_size=12).hexdigest()
+    return f"{column.id}.{parts if column.children else column.type}"
 
 
-@lru_cache(maxsize=1024)
-def _loaded(path: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    try:
-        return np.asarray(np.load(path, mmap_mode="r"))
-    except ValueError:  # there is nothing to map where nothing is
-        return np.asarray(np.load(path))
+def _remove(folder: Path) -> None:
+    """All at once, so that nobody finds a part of it."""
+    doomed = folder.with_name(f"{uuid.uuid4().hex}{UNFINISHED}")
+    with suppress(OSError):
+        folder.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)

@@ -86,7 +86,7 @@ def _rows_of(catalog: Catalog, table: Table, scan: FileScan) -> pa.Table:
     layout = layout_of(catalog, table, scan.file, scan.hidden)
     find = by_id if layout.mapping is None else by_name({key: name for key, _, name in layout.mapping})
     fields = () if scan.file.rows <= LARGE else table.fields
-    data = _decoded.get((scan.file.path, fields), lambda: _read(scan.file.path, fields, find))
+    data = _decoded.get((scan.file, fields), lambda: _read(scan.file.path, fields, find))
     mask = pa.array(_mask(data, scan))
     there = data.filter(mask)
     arrays = []

@@ -88,8 +88,7 @@ class Maintainer:
         self._call(f"CALL ducklake_cleanup_old_files({text(LAKE)}, {age})")
         self._call(f"CALL ducklake_delete_orphaned_files({text(LAKE)}, {age})")
         clean_staging(self._opened.staging, self.grace_seconds)
-        files = self._catalog.connection.catalog("SELECT data_file_id FROM ducklake_data_file")
-        self._catalog.indexes.clean({int(number) for (number,) in files})
+        self._catalog.indexes.clean(self._catalog.file_identities, self.grace_seconds)
 
     def _needed(self, keep: frozenset[Version | TableAt], head: Version) -> set[int]:
         """Snapshots that must stay. Of a table's versions the last snapshot before its next change serves best."""

@@ -52,14 +52,20 @@ def miss(catalog: Catalog, table: Table, scans: Sequence[FileScan], keys: Collec
 def pick(
     catalog: Catalog, table: Table, scans: Sequence[FileScan], wanted: Collection[str], asked: Asked, limit: int
 ) -> pa.Table | None:
-    """The rows of large files in either of two states: the columns wanted, ROWID and both flags; None if too many."""
+    """The rows of large files in either of two states: the columns wanted, ROWID and both flags.
+
+    None if they are too many, or an index is gone meanwhile.
+    """
     fields = {each.name: each for each in table.fields}
     narrow = table.with_columns(wanted)
     schema = _schema(narrow)
     parts = [schema.empty_table()]
     for scan in scans:
         index = catalog.indexes.of(scan.file)
-        positions = np.unique(np.concatenate([_found(index, fields, keys) for keys in asked]))
+        found = [each for keys in asked if (each := _found(index, fields, keys)) is not None]
+        if len(found) < len(asked):
+            return None
+        positions = np.unique(np.concatenate(found))
         if scan.drop is not None:
             positions = positions[~np.isin(positions, scan.drop)]
         limit -= len(positions)
@@ -79,16 +85,13 @@ def matching(rows: pa.Table, asked: Asked) -> pa.Table:
 
 
 def rows_at(catalog: Catalog, table: Table, scan: FileScan, positions: Positions) -> pa.Table | None:
-    """The rows of a file at these positions, with ROWID, from its index; None if that lacks a column."""
+    """The rows of a file at these positions, with ROWID, from its index; None if it has none of these columns."""
     index, there = catalog.indexes.of(scan.file), _in_file(catalog, table, scan)
     if not index.has(there):
         return None
-    arrays = []
-    for each in table.fields:
-        values = index.values(each, positions) if each in there else default_array(each, len(positions))
-        if values is None:
-            return None
-        arrays.append(values)
+    arrays = [
+        index.values(each, positions) if each in there else default_array(each, len(positions)) for each in table.fields
+    ]
     arrays.append(index.row_ids(positions, scan.file.row_id_start))
     return pa.Table.from_arrays(arrays, names=[*(each.name for each in table.fields), ROWID])
 
@@ -99,10 +102,12 @@ def _in_file(catalog: Catalog, table: Table, scan: FileScan) -> list[Field]:
     return [each for each in table.fields if each.id not in missing]
 
 
-def _found(index: FileIndex, fields: Mapping[str, Field], asked: Mapping[str, tuple[pa.Array, bool]]) -> Positions:
-    """The fewest rows that any of the columns leaves."""
+def _found(
+    index: FileIndex, fields: Mapping[str, Field], asked: Mapping[str, tuple[pa.Array, bool]]
+) -> Positions | None:
+    """The fewest rows that any of the columns leaves; None if no rows are found by any."""
     known = [name for name in asked if index.has([], [fields[name]])]
-    return min((index.find(fields[name], _keys(fields[name], *asked[name])) for name in known), key=len)
+    return min((index.find(fields[name], _keys(fields[name], *asked[name])) for name in known), key=len, default=None)
 
 
 def _keys(field: Field, values: pa.Array, with_null: bool) -> Keys:

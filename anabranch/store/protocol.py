@@ -282,8 +282,8 @@ class Store(Protocol):
         """
         ...
 
-    def lay_out_missed(self, most_bytes: int) -> float:
-        """Make what would have spared reading large files since the last time; seconds that took."""
+    def lay_out_missed(self) -> float:
+        """Make what would have spared reading large files since the last time; seconds that took. Never fails."""
         ...
 
     def read_raw(self, table: str, since: Version, upto: Version) -> Raw | None:
