@@ -18,7 +18,7 @@ bench = typer.Typer(no_args_is_help=True, help="How fast refreshing is here, aga
 def tpch(
     scale: Annotated[float, typer.Option(help="TPC-H's scale factor.")] = 0.01,
     changes: Annotated[int, typer.Option(help="Changed rows in each tick.")] = 1000,
-    ticks: Annotated[int, typer.Option(help="Ticks that are measured, after one to warm up.")] = 3,
+    ticks: Annotated[int, typer.Option(help="Ticks that are measured, after three to warm up.")] = 3,
     folder: Annotated[Path | None, typer.Option(help="Where to keep the lake for the next run.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write everything measured to this JSON file.")] = None,
     full: Annotated[bool, typer.Option(help="Recompute the queries in full, too.")] = True,
