@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +171,7 @@ class PreparedQueries:
         found = ((place, each, _numbered(each, settings)) for place, each in texts.items())
         numbered = [(place, each, *known) for place, each, known in found if known is not None]
         due = {key: text.size for _, text, key, _ in numbered if self._is_due(key)}
-        groups = self._grouped(due)
+        groups = self._grouped(dict(islice(due.items(), self._room())))
         for prepared in side_by_side(spark, partial(self._prepared, spark), groups):
             for query in prepared:
                 self._keep(query)
@@ -200,25 +200,26 @@ class PreparedQueries:
             return sum(each.frame is not None for each in self._by_key.values())
 
     def _is_due(self, key: Key) -> bool:
-        """Whether the text was seen before, is not prepared yet, and there is room for it."""
+        """Whether the text was seen before and is not prepared yet."""
         with self._lock:
             self._asked += 1
             if key in self._by_key:
                 return False
             seen = hash(key)
             if seen in self._seen:
-                return self._has_room()
+                return True
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
                 self._alone.clear()
             self._seen.add(seen)
             return False
 
-    def _has_room(self) -> bool:
-        if len(self._by_key) < self._most:
-            return True
-        oldest = next(iter(self._queries))
-        return self._asked - oldest.asked_at > IDLE * self._most
+    def _room(self) -> int:
+        """How many more texts may be kept, those that nobody asks any more not counted."""
+        with self._lock:
+            stale = self._asked - IDLE * self._most
+            kept = sum(len(each.keys) for each in self._queries if each.asked_at >= stale)
+        return max(0, self._most - kept)
 
     def _grouped(self, sizes: Mapping[Key, int]) -> list[list[Key]]:
         alone = [[key] for key in sizes if key in self._alone]

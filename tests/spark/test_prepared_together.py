@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from anabranch.algebra.relation import Column
 from anabranch.spark.jobs import count_jobs
-from anabranch.spark.prepared import GROUPS, TRIED
+from anabranch.spark.prepared import GROUPS, TRIED, PreparedQueries
 from anabranch.spark.side_by_side import apportioned
 from anabranch.spark.texts import Text
 from tests.spark.asked import Asked, numbers
@@ -126,3 +126,12 @@ def test_sizes_are_apportioned() -> None:
     assert apportioned({"a": 5, "b": 1, "c": 4, "d": 2}, 2) == [["a", "b"], ["c", "d"]]
     assert apportioned({"a": 1}, 3) == [["a"]]
     assert apportioned({}, 0) == []
+
+
+def test_texts_that_do_not_fit_leave_those_that_are_kept(asked: Asked) -> None:
+    asked.prepared = PreparedQueries(most=4)
+    for _ in range(4):
+        for some in (PLUS[:3], PLUS[3:6]):
+            found(asked, [asked.text(sql, numbers(1)) for sql in some])
+    assert len(asked.prepared) == 4
+    assert asked.handed_over == 6 + 3 * 2
