@@ -125,7 +125,7 @@ class Tick:
         committed = time.perf_counter()
         laid_out = self.engine.store.lay_out_missed()
         ended = time.perf_counter()
-        timings = {**self.seconds, "commit": committed - worked_out, "index": laid_out}
+        timings = {**self.seconds, "commit": committed - worked_out, **({"index": laid_out} if laid_out else {})}
         reports = self._node_reports()
         report = Report(version.number, ended - started, jobs, reports, timings, self.notices, stages, self.table_scans)
         if self.outcomes:

@@ -99,7 +99,7 @@ def test_a_write_is_seen_in_the_node_its_history_and_the_ticks(shop: Shop) -> No
     assert (entry["action"], entry["snapshot"]) == (found["last"]["action"], found["last"]["snapshot"])
     tick = next(each for each in shop.get("/api/ticks") if each["snapshot"] == found["last"]["snapshot"])
     assert {"revenue_by_product", "revenue_by_region", "exec_summary"} <= {each["name"] for each in tick["nodes"]}
-    assert {"plan", "compile", "read", "compute", "commit", "index"} == set(tick["seconds"])
+    assert {"plan", "compile", "read", "compute", "commit"} == set(tick["seconds"])
     assert tick["spark_jobs"] > 0
 
 

@@ -32,6 +32,7 @@ STAGES = {
     "read": "read changes",
     "compute": "work out",
     "commit": "commit",
+    "index": "make key indexes",
 }
 
 
