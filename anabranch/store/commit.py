@@ -97,6 +97,14 @@ class Committer:
         with self._exclusive(self.timeout):
             self._patiently(lambda: self._call(statement))
 
+    def quiet_for_compaction(self) -> AbstractContextManager[None]:
+        """Inside, none of us commits, where a transaction sees what others commit meanwhile.
+
+        That is so in PostgreSQL, and a compaction of DuckLake whose files change under it may end the process.
+        """
+        is_cut_off = self._catalog.connection.location.is_sqlite
+        return contextlib.nullcontext() if is_cut_off else self._exclusive(self.timeout)
+
     def _call(self, statement: str) -> None:
         self._writer.execute(statement).to_arrow_table()
 

@@ -46,7 +46,7 @@ def compact_tables(catalog: Catalog, committer: Committer) -> None:
     failed: dict[str, str] = {}
     stuck: set[str] = set()
     ours: dict[str, str] = {}
-    with contextlib.closing(_Handle(catalog)) as handle:
+    with contextlib.closing(_Handle(catalog, committer)) as handle:
         for step, statement in _STEPS.items():
             reach(f"compact.before_{step}")
             for table in tables:
@@ -81,7 +81,8 @@ def compact_tables(catalog: Catalog, committer: Committer) -> None:
 class _Handle:
     """A handle on the lake of its own. After an error it is replaced: DuckDB gives up a handle that failed inside."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, committer: Committer) -> None:
+        self._committer = committer
         self._location = catalog.connection.location
         self._connection: Connection | None = None
 
@@ -90,7 +91,8 @@ class _Handle:
         problem: str | None = None
         for attempt in range(_ATTEMPTS):
             try:
-                self._perform(table, statement)
+                with self._committer.quiet_for_compaction():
+                    self._perform(table, statement)
                 return None
             except _NegativeZeroError:
                 self.close()
