@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from anabranch.algebra.relation import LEAVES, Relation, iterate
-from anabranch.algebra.relation.operator import field_names, over_inputs
+from anabranch.algebra.relation.operator import field_names, over_alike_inputs
 
 
 def with_children(relation: Relation, children: dict[Relation, Relation]) -> Relation:
@@ -20,7 +21,7 @@ def with_children(relation: Relation, children: dict[Relation, Relation]) -> Rel
             changed[name] = children.get(value, value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
             changed[name] = tuple(children.get(item, item) for item in value)
-    return over_inputs(relation, changed, are_alike)
+    return over_alike_inputs(relation, changed) if are_alike else replace(relation, **changed)
 
 
 def transform(root: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:

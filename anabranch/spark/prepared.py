@@ -315,9 +315,8 @@ def _frame(spark: SparkSession, query: Query) -> DataFrame:
         return _SLOT.sub(lambda found: quoted(own[int(found.group(1))]), key.text)
 
     try:
-        texts = [text_over(key, slots) for key, slots in zip(query.keys, query.slots, strict=True)]
-        columns = (each.columns for each in query.keys)
-        return spark.sql(tagged(list(zip(texts, columns, strict=True)), tasks=1))
+        texts = [Text(text_over(*each), each[0].columns) for each in zip(query.keys, query.slots, strict=True)]
+        return spark.sql(tagged(texts, tasks=1))
     finally:
         for view in views:
             spark.catalog.dropTempView(view)

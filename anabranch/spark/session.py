@@ -55,6 +55,8 @@ the order that is cut; into a UNION, such as a table of several files is read by
 WITHOUT_CONSTRAINTS = {"spark.sql.constraintPropagation.enabled": "false"}
 """Spark 4.2 fails on what it infers of a subquery among the outputs of a query that is one side of a union, and
 infers two to the power of n conditions of one that names n columns, below a SELECT that renames them."""
+SLOT_BYTES = 16 * 1024 * 1024
+"""The size of the files that prepared queries read (slots.py), nearly all of it a hole that takes no room."""
 FOR_SMALL_CHANGES = {
     # Every broadcast is a job of its own; where it is worth it there is a hint.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -79,8 +81,8 @@ FOR_FEW_ROWS = {
     # Generating and compiling code takes longer than working through a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # A file of rows at hand is read by one task: Spark takes it for this large (slots.SIZE).
-    "spark.sql.files.openCostInBytes": str(16 * 1024 * 1024),
+    # A slot is read by one task, however large it looks.
+    "spark.sql.files.openCostInBytes": str(SLOT_BYTES),
 }
 OLDEST_JAVA = 17
 INSTALL_JAVA = (

@@ -22,13 +22,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 from anabranch.algebra.relation import Column
+from anabranch.spark.session import SLOT_BYTES
 from anabranch.spark.types import parse_type, struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SIZE = 16 * 1024 * 1024
-"""In bytes, nearly all of it a hole that takes no room."""
 LARGEST = 8 * 1024 * 1024
 WORTH_CLEARING = 256 * 1024
 MOST_ROWS = 50_000
@@ -92,7 +91,7 @@ class Slot:
         )
         data = memoryview(sink.getvalue())
         footer = int.from_bytes(data[-_TRAILER:-4], "little") + _TRAILER
-        if len(data) > SIZE:
+        if len(data) > SLOT_BYTES:
             raise SlotFullError
         self._write(data[:-footer], data[-footer:])
         self._bytes, self._has_rows = len(data), rows.num_rows > 0
@@ -106,7 +105,7 @@ class Slot:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("wb") as file:
             file.write(start)
-            file.truncate(SIZE)
+            file.truncate(SLOT_BYTES)
             file.seek(-len(end), os.SEEK_END)
             file.write(end)
 

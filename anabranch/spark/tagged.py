@@ -15,20 +15,19 @@ import pyarrow.compute as pc
 
 from anabranch.algebra.relation import Column
 from anabranch.spark.quote import quoted
+from anabranch.spark.texts import Text
 from anabranch.spark.types import type_sql
 
-Query = tuple[str, tuple[Column, ...]]
-"""Its text and the columns of its result."""
 _TAG = "__ab_tag"
 _PLACE = "__ab_s"
 
 
-def tagged(queries: Sequence[Query], tasks: int) -> str:
+def tagged(texts: Sequence[Text], tasks: int) -> str:
     """One text for all of them. Every task carries the whole plan: few that each do much beat one for each query."""
-    if len(queries) == 1:
-        return queries[0][0]
-    types = {place: type for _, columns in queries for place, type in _places(columns)}
-    union = " UNION ALL ".join(_branch(number, *query, types) for number, query in enumerate(queries))
+    if len(texts) == 1:
+        return texts[0].sql
+    types = {place: type for each in texts for place, type in _places(each.columns)}
+    union = " UNION ALL ".join(_branch(number, each, types) for number, each in enumerate(texts))
     return f"SELECT /*+ COALESCE({tasks}) */ * FROM ({union})"
 
 
@@ -48,12 +47,12 @@ def _places(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
         yield f"{_PLACE}{used[each.type]} {each.type}", each.type
 
 
-def _branch(number: int, sql: str, columns: Sequence[Column], types: dict[str, str]) -> str:
-    own = {place: quoted(each.name) for (place, _), each in zip(_places(columns), columns, strict=True)}
+def _branch(number: int, text: Text, types: dict[str, str]) -> str:
+    own = {place: quoted(each.name) for (place, _), each in zip(_places(text.columns), text.columns, strict=True)}
     values = (
         f"{own.get(place) or f'CAST(NULL AS {type_sql(type)})'} AS {quoted(place)}" for place, type in types.items()
     )
-    return f"SELECT {number} AS {_TAG}, {', '.join(values)} FROM ({sql})"
+    return f"SELECT {number} AS {_TAG}, {', '.join(values)} FROM ({text.sql})"
 
 
 def _own(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:

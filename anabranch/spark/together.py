@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from anabranch.spark.types import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_Job = Callable[[], dict[int, pa.Table]]
+"""What is run at once: tables by the places of their texts; without one that has to be run otherwise."""
 _number = count()
 
 
@@ -60,31 +62,18 @@ def collect_many(
     return [tables[place] for place in range(len(texts))]
 
 
-class _Job(Protocol):
-    """What is run at once: the tables of the texts at these places; without one that has to be run otherwise."""
-
-    def __call__(self) -> dict[int, pa.Table]: ...
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    """A group of texts that are not prepared."""
-
-    spark: SparkSession
-    texts: Mapping[int, Text]
-
-    def __call__(self) -> dict[int, pa.Table]:
-        return dict(zip(self.texts, collect_texts(self.spark, list(self.texts.values())), strict=True))
-
-
 def _fresh(
     spark: SparkSession, texts: Sequence[Text], places: Sequence[int], hand_over: Callable[[str], None]
-) -> list[_Fresh]:
+) -> list[_Job]:
     """Jobs for the texts at these places, whose rows at hand are handed over."""
     for view in dict.fromkeys(given.view for place in places for given in texts[place].given):
         hand_over(view)
     groups = grouped(places, [texts[place].size for place in places])
-    return [_Fresh(spark, {place: texts[place] for place in group}) for group in groups]
+    return [partial(_collected, spark, {place: texts[place] for place in group}) for group in groups]
+
+
+def _collected(spark: SparkSession, texts: Mapping[int, Text]) -> dict[int, pa.Table]:
+    return dict(zip(texts, collect_texts(spark, list(texts.values())), strict=True))
 
 
 def _done(spark: SparkSession, jobs: Sequence[_Job]) -> dict[int, pa.Table]:
@@ -94,5 +83,5 @@ def _done(spark: SparkSession, jobs: Sequence[_Job]) -> dict[int, pa.Table]:
 def collect_texts(spark: SparkSession, texts: Sequence[Text]) -> list[pa.Table]:
     """The rows of every query, in order, by one job."""
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1) if len(texts) > 1 else 1
-    rows = spark.sql(tagged([(each.sql, each.columns) for each in texts], tasks)).toArrow()
+    rows = spark.sql(tagged(texts, tasks)).toArrow()
     return taken_apart(rows, [each.columns for each in texts])

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 DELETED_PART = 0.3
 _RETRIES = 10
 _ATTEMPTS = 5
-_ROWS_WENT = "row id limit is larger than the row count"
-"""So DuckLake says where a file has lost rows since it began: others may delete some once more, so it is tried on."""
 
 
 class _NegativeZeroError(Exception):
@@ -100,7 +98,7 @@ class _Handle:
             except duckdb.Error as error:
                 self.close()
                 if not is_contention(error):
-                    if problem is not None and _ROWS_WENT not in str(error):
+                    if problem is not None:
                         return problem
                     problem = str(error).partition("Stack Trace")[0].strip()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -55,13 +55,11 @@ class _Interned(type):
             return _one_of(super().__call__(*arguments, **named))
 
 
-def over_inputs(relation: _Operator, inputs: Mapping[str, object], are_alike: bool) -> _Operator:
-    """The same operator with other inputs, by field. Where they have the same columns as before nothing is checked.
+def over_alike_inputs(relation: _Operator, inputs: Mapping[str, object]) -> _Operator:
+    """The same operator with inputs, by field, that have the columns of those before: nothing has to be checked.
 
     Most operators that a tick makes are such ones: a leaf has got another name.
     """
-    if not are_alike:
-        return replace(relation, **inputs)
     made = object.__new__(type(relation))
     for name in field_names(type(relation)):
         object.__setattr__(made, name, inputs[name] if name in inputs else getattr(relation, name))
@@ -72,10 +70,11 @@ def over_inputs(relation: _Operator, inputs: Mapping[str, object], are_alike: bo
 def _one_of(built: _Operator) -> _Operator:
     key = (type(built), *(getattr(built, name) for name in field_names(type(built))))
     with _interned_lock:
-        return _interned.setdefault(key, built)  # type: ignore[return-value]
+        found: _Operator = _interned.setdefault(key, built)
+    return found
 
 
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Relation] = weakref.WeakValueDictionary()
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 _interned_lock = threading.Lock()
 
 
